@@ -1,0 +1,1 @@
+"""regard: train, look into and serve attention models."""

@@ -1,0 +1,67 @@
+"""One block: attention, cross-attention in a decoder, feed-forward, each with a residual and a norm."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from torch import Tensor, nn
+
+from regard.layers.attention import Attention
+from regard.layers.feedforward import FeedForward
+from regard.layers.frame import Frame
+from regard.layers.kernels import Dropout
+from regard.layers.norms import LayerNorm, Norm
+from regard.layers.part import part
+from regard.layers.state import Cache, Memory
+
+
+class Attending(Protocol):
+    """A description of attention."""
+
+    mask: object
+
+    def build(self, d_model: int) -> nn.Module: ...
+
+
+@part
+class Block:
+    """Sub-layers of a Transformer's layer. placement: "post" as published, norm(x + f(x)), or "pre", x + f(norm(x))
+    (Xiong et al. 2020). dropout: on what each sub-layer gives, before it is added."""
+
+    attention: Attention
+    feedforward: FeedForward
+    cross: Attention | None = None
+    norm: Norm = LayerNorm()
+    placement: Literal["post", "pre"] = "post"
+    dropout: float = 0.0
+
+    def build(self, d_model: int) -> TransformerBlock:
+        return TransformerBlock(self, d_model)
+
+
+class TransformerBlock(nn.Module):
+    """The module of Block."""
+
+    def __init__(self, its: Block, d_model: int) -> None:
+        super().__init__()
+        if its.placement not in ("post", "pre"):
+            raise ValueError(f"placement must be 'post' or 'pre', not {its.placement!r}")
+        self.post = its.placement == "post"
+        self.attention, self.attention_norm = its.attention.build(d_model), its.norm.build(d_model)
+        self.cross: nn.Module | None = None
+        if its.cross is not None:
+            self.cross, self.cross_norm = its.cross.build(d_model), its.norm.build(d_model)
+        self.feedforward, self.feedforward_norm = its.feedforward.build(d_model), its.norm.build(d_model)
+        self.dropout = Dropout(its.dropout)
+
+    def forward(self, x: Tensor, frame: Frame, cache: Cache | None = None, memory: Memory | None = None) -> Tensor:
+        """Float[B T D] -> Float[B T D]."""
+        if self.post:
+            x = self.attention_norm(x + self.dropout(self.attention(x, frame, cache)))
+            if self.cross is not None:
+                x = self.cross_norm(x + self.dropout(self.cross(x, frame, cache, memory)))
+            return self.feedforward_norm(x + self.dropout(self.feedforward(x)))
+        x = x + self.dropout(self.attention(self.attention_norm(x), frame, cache))
+        if self.cross is not None:
+            x = x + self.dropout(self.cross(self.cross_norm(x), frame, cache, memory))
+        return x + self.dropout(self.feedforward(self.feedforward_norm(x)))

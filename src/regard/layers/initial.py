@@ -1,0 +1,28 @@
+"""Initial weights, as published."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+
+def _bound(rows: int, columns: int) -> float:
+    return math.sqrt(6.0 / (rows + columns))
+
+
+@torch.no_grad()
+def glorot_(model: nn.Module) -> None:
+    """Matrices uniform after Glorot & Bengio 2010, biases zero, norms one, embeddings normal with 1/sqrt(d_model).
+
+    The 2017 paper is silent; this is what its authors' and fairseq's code do. A fused q/k/v product counts as one matrix
+    (its bound is 1/sqrt(2) of a square one's), which keeps first attention weights even.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            module.weight.uniform_(-1, 1).mul_(_bound(*module.weight.shape))
+            if module.bias is not None:
+                module.bias.zero_()
+        elif isinstance(module, nn.Embedding):
+            module.weight.normal_(0.0, module.embedding_dim**-0.5)

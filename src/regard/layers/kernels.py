@@ -1,0 +1,120 @@
+"""Fast bodies, each with the slow twin that defines it. The only file that looks at hardware.
+
+`dropout` beside torch's, `linear_cross_entropy` beside `slow_linear_cross_entropy`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+CHUNK = {"cpu": 512, "cuda": 4096}
+"""Rows of logits alive at once: on a CPU 512 x 8,000 floats stay within the last cache."""
+
+
+class _Dropout(torch.autograd.Function):
+    """Inverted dropout whose mask costs one byte an element: a 64-bit random word holds eight draws."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
+        # A byte has 256 steps: p lies between two of them, and which one serves is drawn anew for each call, so that
+        # every element is dropped with probability p exactly.
+        threshold = int(p * 256 + float(torch.rand(())))
+        kept = (words.view(torch.uint8)[: x.numel()] >= threshold).view(x.shape)
+        ctx.save_for_backward(kept)
+        ctx.scale = 1.0 / (1.0 - p)
+        return torch.where(kept, x * ctx.scale, 0.0)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (kept,) = ctx.saved_tensors
+        return torch.where(kept, grads[0] * ctx.scale, 0.0), None
+
+
+class Dropout(nn.Module):
+    """Dropout (Srivastava et al. 2014): each element is zero with probability p in training, the others are × 1/(1-p).
+
+    On a CPU torch draws masks one number at a time, which costs more than the matrix products around it.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        if not 0.0 <= p < 1.0:
+            raise ValueError(f"dropout must lie in [0, 1), not {p}")
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x of any shape -> the same shape."""
+        if not self.training or self.p == 0.0:
+            return x
+        return _Dropout.apply(x, self.p) if x.device.type == "cpu" else F.dropout(x, self.p)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+def slow_linear_cross_entropy(x: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor, smoothing: float) -> Tensor:
+    """Sum over rows of the cross entropy of softmax(x W^T + b) against (1-e)·one-hot(ids) + e/V on every class."""
+    return F.cross_entropy(F.linear(x, weight, bias).float(), ids, reduction="sum", label_smoothing=smoothing)
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    """The same in chunks of rows, with the gradients made on the way: the logits never exist as a whole."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor, smoothing: float) -> Tensor:
+        narrow, classes = weight.to(x.dtype), weight.shape[0]
+        wants = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+        grads: list[Tensor | None] = [None, None, None]
+        if wants:
+            grads = [torch.empty_like(x, dtype=torch.float32), torch.zeros_like(weight, dtype=torch.float32), None]
+            grads[2] = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
+        total = x.new_zeros((), dtype=torch.float32)
+        step = CHUNK.get(x.device.type, 4096)
+        for at in range(0, x.shape[0], step):
+            rows, target = x[at : at + step], ids[at : at + step, None]
+            logits = F.linear(rows, narrow, None if bias is None else bias.to(x.dtype)).float()
+            logits -= logits.amax(1, keepdim=True)
+            right = logits.gather(1, target).sum()
+            spread = logits.sum() / classes if smoothing else 0.0
+            odds = logits.exp_()
+            norm = odds.sum(1, keepdim=True)
+            total += norm.log().sum() - (1.0 - smoothing) * right - smoothing * spread
+            if wants:
+                error = odds.div_(norm)
+                if smoothing:
+                    error -= smoothing / classes
+                error.scatter_add_(1, target, torch.full_like(target, smoothing - 1.0, dtype=error.dtype))
+                same = error.to(x.dtype)
+                grads[0][at : at + step] = same @ narrow
+                if grads[2] is not None:
+                    grads[2] += error.sum(0)
+                if x.dtype == torch.float32:
+                    grads[1].addmm_(same.t(), rows)
+                else:
+                    grads[1] += (same.t() @ rows).float()
+        ctx.save_for_backward(*grads)
+        ctx.types = (x.dtype, weight.dtype, None if bias is None else bias.dtype)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        scaled = (
+            None if t is None else (t * grads[0]).to(kind) for t, kind in zip(ctx.saved_tensors, ctx.types, strict=True)
+        )
+        return (*scaled, None, None)
+
+
+def linear_cross_entropy(x: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Sum of the label-smoothed cross entropy of a linear layer over x: Float[N D], weight [V D], ids Int[N] -> Float[].
+
+    Equal to `slow_linear_cross_entropy`; torch's float64 takes that one.
+    """
+    with torch.autocast(x.device.type, enabled=False):
+        if x.dtype == torch.float64:
+            return slow_linear_cross_entropy(x, weight, bias, ids, smoothing)
+        return _LinearCrossEntropy.apply(x, weight, bias, ids, smoothing)

@@ -1,0 +1,79 @@
+"""Blocks on top of embeddings: as an encoder, or as a decoder that reads through a state."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from regard.layers.attention import MultiHeadAttention
+from regard.layers.block import Block
+from regard.layers.embeddings import Tokens
+from regard.layers.frame import Frame
+from regard.layers.norms import Norm
+from regard.layers.part import part
+from regard.layers.state import BlockState, Cache, Memory
+from regard.layout import Layout
+
+
+@part
+class Stack:
+    """Embeddings, blocks, and (for pre-norm blocks) a last norm. It serves as encoder and as decoder."""
+
+    d_model: int
+    embed: Tokens
+    blocks: tuple[Block, ...]
+    last_norm: Norm | None = None
+
+    def build_encoder(self) -> BlockEncoder:
+        return BlockEncoder(self)
+
+    def build_decoder(self) -> BlockDecoder:
+        return BlockDecoder(self)
+
+
+class _Blocks(nn.Module):
+    packs = True
+
+    def __init__(self, its: Stack) -> None:
+        super().__init__()
+        self.d_model = its.d_model
+        self.embed = its.embed.build(its.d_model)
+        self.blocks = nn.ModuleList(block.build(its.d_model) for block in its.blocks)
+        self.last_norm = None if its.last_norm is None else its.last_norm.build(its.d_model)
+        self.masks = frozenset(block.attention.mask for block in its.blocks)
+        self.limit = self.embed.limit
+
+    def run(self, x: Tensor, frame: Frame, caches: list[Cache] | None, memory: Memory | None) -> Tensor:
+        for number, block in enumerate(self.blocks):
+            x = block(x, frame, None if caches is None else caches[number], memory)
+        return x if self.last_norm is None else self.last_norm(x)
+
+
+class BlockEncoder(_Blocks):
+    """A stack as an encoder."""
+
+    def forward(self, inputs: Tensor, layout: Layout, segments: Tensor | None = None) -> Memory:
+        """Int[B S] -> Memory with states Float[B S D]."""
+        frame = Frame.of(self.masks, layout, layout)
+        return Memory(self.run(self.embed(inputs, layout), frame, None, None), layout)
+
+
+class BlockDecoder(_Blocks):
+    """A stack as a decoder."""
+
+    def start(self, memory: Memory | None, room: int = 0) -> BlockState:
+        """A state that has read nothing. room: how many tokens it will read; 0: they come all at once and nothing need
+        be remembered (training)."""
+        caches = []
+        for block in self.blocks if room else ():
+            cross = block.cross
+            assert cross is None or isinstance(cross, MultiHeadAttention)
+            caches.append(Cache(room, None if cross is None or memory is None else cross.keys_values(memory.states)))
+        device = self.embed.tokens.weight.device
+        return BlockState(caches, memory, Layout.unpadded(0, device=device))
+
+    def forward(self, tokens: Tensor, state: BlockState, layout: Layout) -> Tensor:
+        """Read tokens Int[R T] after those the state has read: hidden vectors Float[R T D]."""
+        state.read(layout, tokens.shape[0])
+        memory = state.memory
+        frame = Frame.of(self.masks, layout, state.layout, None if memory is None else memory.layout)
+        return self.run(self.embed(tokens, layout), frame, state.caches or None, memory)
