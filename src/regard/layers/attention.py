@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
