@@ -1,0 +1,198 @@
+"""The sections of a recipe: every key, its type, its default and what it means."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+Kind = Literal["unigram", "bpe", "words", "characters", "bytes"]
+Metric = Literal["bleu", "chrf", "ter", "exact_match", "wer", "per"]
+Step = Literal["moses-lc", "lowercase", "no-stress", "spell", "spell-target"]
+
+
+def _whole(value: Any) -> Any:
+    """1e4 is a float in YAML; where a whole number is wanted it is one."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _several(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+
+
+class Section(BaseModel):
+    """A part of a recipe: unknown keys are refused, and no value is silently turned into another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Clean(Section):
+    """Which pairs of the training text are left out before training; each is counted in the report."""
+
+    drop_empty: bool = Field(True, description="drop pairs with an empty side")
+    drop_copies: bool = Field(False, description="drop pairs whose target equals their source")
+    drop_duplicates: bool = Field(False, description="drop pairs that stood before")
+    max_words: Whole | None = Field(None, gt=0, description="drop pairs with more words than this on a side")
+    max_characters: Whole | None = Field(None, gt=0, description="drop pairs with more characters than this on a side")
+    max_ratio: float | None = Field(
+        None, ge=1, description="drop pairs with one side more than so many times as long as the other, in characters"
+    )
+
+
+class Data(Section):
+    """What is learned from."""
+
+    name: str | None = Field(None, description="a named data set (`regard data list`); otherwise give the files below")
+    root: str | None = Field(None, description="folder of the named data sets; by default what REGARD_DATA names")
+    source: str = Field("en", description="language (or column) that is read")
+    target: str = Field("fr", description="language (or column) that is written")
+    train: str | None = Field(
+        None, description="training pairs: a .tsv, .jsonl or .parquet file, or two line files SOURCE,TARGET; plain or packed"
+    )
+    valid: str | None = Field(None, description="pairs watched during training, never learned from")
+    test: str | None = Field(None, description="pairs that are scored at the end")
+    preprocess: Annotated[list[Step], BeforeValidator(_several)] = Field(
+        [], description="what is done to the text first, in order: moses-lc, lowercase, no-stress, spell, spell-target"
+    )
+    max_length: Whole = Field(
+        256, gt=0, description="longest side in tokens; training.on_long says what happens to longer training pairs"
+    )
+    clean: Clean = Field(Clean(), description="which training pairs are dropped")
+
+    @model_validator(mode="after")
+    def _some_data(self) -> Data:
+        if self.name is None and self.train is None:
+            raise ValueError("give `name`, a named data set, or `train`, a file of pairs")
+        return self
+
+
+class Tokens(Section):
+    """How text becomes tokens."""
+
+    kind: Kind = Field("unigram", description="unigram, bpe, words, characters or bytes")
+    vocab_size: Whole = Field(8000, ge=8, description="size of the vocabulary, an upper limit for words and characters")
+    target_kind: Kind | None = Field(
+        None, description="kind of the target's own tokenizer if it differs; needs shared: false"
+    )
+    target_vocab_size: Whole | None = Field(
+        None, ge=8, description="size of the target's own vocabulary; needs shared: false"
+    )
+    shared: bool = Field(True, description="one vocabulary for both languages")
+    lowercase: bool = Field(False, description="lower-case all text: translations come out in lower case too")
+    normalization: Literal["nfc", "nfkc", "nfd", "none"] = Field("nfc", description="Unicode form: nfc, nfkc, nfd or none")
+    dropout: float = Field(0.0, ge=0, lt=1, description="BPE-dropout, in training only: share of merges left out")
+    extra: Annotated[list[str], BeforeValidator(_several)] = Field([], description="symbols that are always one token")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Tokens:
+        for key in ("target_kind", "target_vocab_size"):
+            if self.shared and getattr(self, key) is not None:
+                raise ValueError(f"`{key}` needs `shared: false`: a shared vocabulary has no target side of its own")
+        if self.dropout and "bpe" not in (self.kind, self.target_kind):
+            raise ValueError("`dropout` needs `kind: bpe`")
+        return self
+
+
+class ModelSection(Section):
+    """What is trained. All keys but these two are arguments of the architecture and are checked against it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    architecture: str = Field("transformer", description="a file of regard/models")
+    size: str | None = Field(None, description="a named size of the architecture; the keys below change it")
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The architecture's own arguments."""
+        return dict(self.model_extra or {})
+
+
+class Training(Section):
+    """How it is trained. The first of max_steps, max_minutes and max_epochs that is reached ends the training."""
+
+    seed: Whole = Field(1, ge=0, description="the same seed gives the same weights on the same machine")
+    max_steps: Whole | None = Field(None, gt=0, description="end after so many updates, counted from the very first")
+    max_minutes: float | None = Field(
+        None, gt=0, description="end after so many minutes of training, resumed parts included"
+    )
+    max_epochs: Whole | None = Field(None, gt=0, description="end after so many passes over the data")
+    batch_tokens: Whole | Literal["auto"] = Field(
+        2500, description="tokens of the longer side in a batch, padding included; auto: the most that fits, found by trying"
+    )
+    accumulate: Whole = Field(1, gt=0, description="batches whose gradients make one update")
+    device: Literal["auto", "cpu"] = Field("auto", description="auto: a GPU where there is one; cpu")
+    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="fp32, bf16 or fp16; on CPUs fp32 is fastest")
+    optimizer: Literal["adam", "adamw"] = Field("adam", description="adam or adamw")
+    learning_rate: float = Field(1e-3, gt=0, description="the highest rate, reached at the end of the warm-up")
+    betas: list[float] = Field([0.9, 0.98], min_length=2, max_length=2, description="Adam's two memories")
+    eps: float = Field(1e-9, gt=0, description="Adam's smallest divisor")
+    weight_decay: float = Field(0.0, ge=0, description="pull of matrices towards zero; vectors are spared")
+    schedule: Literal["inverse_sqrt", "cosine", "linear", "wsd", "constant"] = Field(
+        "inverse_sqrt",
+        description="inverse_sqrt, cosine, linear, wsd or constant; the middle three end at final_learning_rate when"
+        " max_steps or max_minutes is reached, whichever is nearer",
+    )
+    warmup_steps: Whole = Field(300, ge=0, description="updates over which the rate rises to learning_rate")
+    final_learning_rate: float = Field(0.0, ge=0, description="where cosine, linear and wsd end")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="share of probability spread over all tokens")
+    clip_norm: float = Field(1.0, ge=0, description="longest gradient allowed; 0: never shortened")
+    ema: float = Field(0.0, ge=0, lt=1, description="running mean of the weights, its memory an update (0.999); 0: none")
+    average: Literal["none", "last", "best"] = Field(
+        "none", description="what the finished model is: none (the best), or the mean of the last or best checkpoints"
+    )
+    average_count: Whole = Field(5, gt=0, description="checkpoints in that mean")
+    save_every: Whole = Field(500, gt=0, description="updates between checkpoints")
+    keep_last: Whole = Field(3, gt=0, description="newest checkpoints kept beside the best")
+    evaluate_every: Whole = Field(500, gt=0, description="updates between looks at the validation pairs")
+    monitor: Literal["loss", "bleu", "chrf"] = Field(
+        "loss", description="what makes a checkpoint the best: loss, bleu, chrf"
+    )
+    patience: Whole = Field(0, ge=0, description="looks without a better value before training ends; 0: never")
+    log_every: Whole = Field(50, gt=0, description="updates between lines of the log")
+    tensorboard: bool = Field(False, description="write a TensorBoard log too")
+    prefetch: Whole = Field(4, ge=0, description="batches made ahead in a thread; 0: none")
+    threads: Whole | None = Field(None, gt=0, description="CPU threads; by default as many as there are cores")
+    on_long: Literal["skip", "cut", "error"] = Field(
+        "skip", description="what to do with training pairs longer than data.max_length: skip, cut or error"
+    )
+
+    @model_validator(mode="after")
+    def _ends(self) -> Training:
+        if self.max_steps is None and self.max_minutes is None and self.max_epochs is None:
+            raise ValueError("one of `max_steps`, `max_minutes`, `max_epochs` must say when training ends")
+        if self.schedule in ("cosine", "linear", "wsd") and self.max_steps is None and self.max_minutes is None:
+            raise ValueError(f"`schedule: {self.schedule}` needs `max_steps` or `max_minutes` to know where to end")
+        if self.batch_tokens != "auto" and self.batch_tokens < 1:
+            raise ValueError("`batch_tokens` must be at least 1")
+        if any(not 0 <= beta < 1 for beta in self.betas):
+            raise ValueError("`betas` must be two numbers from 0 up to, but not including, 1")
+        return self
+
+
+class SearchSection(Section):
+    """How translations are found; these are the defaults that the finished model carries."""
+
+    num_beams: Whole = Field(5, gt=0, description="beams; 1: greedy")
+    length_penalty: float = Field(1.0, description="above 0 favours longer translations")
+    length_form: Literal["power", "gnmt"] = Field("power", description="power: length ** penalty; gnmt: Wu et al. 2016")
+    coverage_penalty: float = Field(0.0, ge=0, description="weight of Wu et al.'s penalty for source words not attended to")
+    min_length: Whole = Field(0, ge=0, description="fewest tokens of a translation")
+    max_length: Whole | None = Field(None, gt=0, description="most tokens of a translation; null: twice the source and 50")
+    stopping: Literal["standard", "first", "exhaustive"] = Field("standard", description="when the beam search is content")
+    repetition_penalty: float = Field(1.0, gt=0, description="above 1 discourages tokens already written")
+    no_repeat_ngram_size: Whole = Field(0, ge=0, description="no run of so many tokens twice; 0: allowed")
+
+
+class Evaluation(Section):
+    """How the model is judged, while it trains and at the end."""
+
+    metrics: Annotated[list[Metric], BeforeValidator(_several)] = Field(
+        ["bleu", "chrf"], description="bleu, chrf, ter, exact_match, wer (words), per (tokens)"
+    )
+    tokenize: str | None = Field(None, description="sacreBLEU's tokenizer (13a, none, zh …); null: by the target language")
+    during: bool = Field(True, description="translate validation sentences while training, not only take their loss")
+    max_sentences: Whole = Field(200, gt=0, description="validation sentences translated at each look")
+    samples: Whole = Field(3, ge=0, description="sample translations shown at each look")
