@@ -34,7 +34,7 @@ def weights_of(scores: Tensor, allowed: Tensor | None = None) -> Tensor:
     return scores.masked_fill(~allowed & alive, -math.inf).softmax(-1) * alive
 
 
-def _without_absent(x: Tensor, absent: Tensor | None) -> Tensor:
+def without_absent(x: Tensor, absent: Tensor | None) -> Tensor:
     """Keys or values [B G K d] with zeros where they are padding: 0 × NaN would be NaN."""
     return x if absent is None else x.masked_fill(absent[:, None, :, None], 0.0)
 
@@ -51,7 +51,7 @@ class Attend(nn.Module):
 
     def explain(self, q: Tensor, k: Tensor, mask: Lowered, bias: Tensor | None = None) -> Tensor:
         """Weights Float[B H Q K] of queries [B H Q d] over keys [B G K d], by the definition."""
-        k = _without_absent(k, mask.absent).repeat_interleave(q.shape[1] // k.shape[1], 1)
+        k = without_absent(k, mask.absent).repeat_interleave(q.shape[1] // k.shape[1], 1)
         scores = q @ k.transpose(-1, -2) * self.scale
         if bias is not None:
             scores = scores + bias
@@ -65,8 +65,8 @@ class Attend(nn.Module):
             allowed = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
         return F.scaled_dot_product_attention(
             q,
-            _without_absent(k, mask.absent),
-            _without_absent(v, mask.absent),
+            without_absent(k, mask.absent),
+            without_absent(v, mask.absent),
             attn_mask=allowed,
             is_causal=mask.causal and bias is None,
             dropout_p=self.dropout if self.training else 0.0,
