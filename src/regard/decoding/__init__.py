@@ -1,0 +1,18 @@
+"""From a model and a source to an answer: greedy and beam search, sampling, batches. Through Model and State alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.decoding.options import Hypothesis, Search, search_options
+
+__all__ = ["Hypothesis", "Search", "search_options", "stream_translate", "translate_ids"]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs torch is imported when it is first asked for."""
+    if name in ("stream_translate", "translate_ids"):
+        from regard.decoding import generate
+
+        return getattr(generate, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,69 @@
+"""What a search may not write: logits of forbidden tokens become minus infinity, the others' log-probabilities stay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from regard.decoding.options import Search
+
+
+class Constraints:
+    """Minimum length, suppressed and repeated tokens, repeated n-grams, and the tokens each sentence must begin with."""
+
+    def __init__(
+        self, options: Search, eos: int, prefix: Sequence[Sequence[int]] | None, device: torch.device | str | None
+    ) -> None:
+        self.options, self.eos = options, eos
+        self.longest = max((len(ids) for ids in prefix or ()), default=0)
+        self.prefix: Tensor | None = None
+        if prefix is not None and self.longest:
+            padded = [list(ids) + [-1] * (self.longest - len(ids)) for ids in prefix]
+            self.prefix = torch.tensor(padded, dtype=torch.long, device=device)
+        self.suppressed = torch.tensor(options.suppress_tokens, dtype=torch.long, device=device)
+
+    def acts(self, step: int) -> bool:
+        """Whether anything is forbidden or changed when token number `step` (from 0) is chosen."""
+        its = self.options
+        size = its.no_repeat_ngram_size
+        return (
+            step < max(self.longest, its.min_length)
+            or len(self.suppressed) > 0
+            or (its.repetition_penalty != 1.0 and step > 0)
+            or (size > 0 and step >= size)
+        )
+
+    def apply(self, logits: Tensor, norm: Tensor, ids: Tensor, lines: Tensor) -> Tensor:
+        """New logits Float[R V]. norm: Float[R], log of the sum of exp(logits). ids: Int[R T], what each row wrote
+        already. lines: Int[R], the row's sentence. A row for which nothing is left may end."""
+        its, step = self.options, ids.shape[1]
+        raw, logits = logits, logits.clone()
+        if its.repetition_penalty != 1.0 and step:
+            log_probs = logits.gather(1, ids) - norm[:, None]
+            logits.scatter_(1, ids, log_probs * its.repetition_penalty + norm[:, None])
+        if len(self.suppressed):
+            logits[:, self.suppressed] = -math.inf
+        if step < its.min_length:
+            logits[:, self.eos] = -math.inf
+        if 0 < its.no_repeat_ngram_size <= step:
+            self._forbid_ngrams(logits, ids, its.no_repeat_ngram_size)
+        stuck = logits.amax(1) == -math.inf
+        logits[:, self.eos] = torch.where(stuck, raw[:, self.eos], logits[:, self.eos])
+        if self.prefix is not None and step < self.longest:
+            forced = self.prefix[lines, step]
+            only = torch.full_like(raw, -math.inf)
+            at = forced.clamp(min=0)[:, None]
+            only.scatter_(1, at, raw.gather(1, at))
+            logits = torch.where((forced >= 0)[:, None], only, logits)
+        return logits
+
+    @staticmethod
+    def _forbid_ngrams(logits: Tensor, ids: Tensor, size: int) -> None:
+        grams = ids.unfold(1, size, 1)
+        begun = ids[:, ids.shape[1] - size + 1 :]
+        same = (grams[:, :, :-1] == begun[:, None]).all(-1)
+        rows, places = same.nonzero(as_tuple=True)
+        logits[rows, grams[rows, places, -1]] = -math.inf

@@ -1,0 +1,165 @@
+"""Many sources, endless ones too, through search: in batches of like lengths, given back in the order they came in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import torch
+
+from regard.decoding.options import Hypothesis, Search
+from regard.decoding.search import search
+from regard.errors import UserError
+from regard.layout import Layout
+
+BATCH_TOKENS = 2048
+LONGEST = 1024
+WINDOW = 2048
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all batches of one call share. longest: most tokens of a source that are read (None: LONGEST; the model's own
+    limit holds anyway). batch_tokens: source tokens of a batch, padding counted."""
+
+    options: Search
+    bos: int
+    eos: int
+    batch_tokens: int = BATCH_TOKENS
+    longest: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("batch_tokens", "longest"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"{name} must be at least 1, not {value}")
+
+
+def translate_ids(
+    model: Any,
+    sources: Sequence[Sequence[int]],
+    options: Search,
+    bos: int,
+    eos: int,
+    *,
+    batch_tokens: int = BATCH_TOKENS,
+    prefix: Sequence[Sequence[int]] | None = None,
+    longest: int | None = None,
+    workers: int = 1,
+) -> list[list[Hypothesis]]:
+    """Answers for each source (input ids as the model reads them, with their end mark), in the order of the sources.
+
+    An empty source (nothing, or the end mark alone) has one empty answer of score 0 that the model is not asked for.
+    Sources of more tokens than the model reads, or than `longest`, lose their end; their hypotheses say source_cut.
+    workers: processes of one thread each, for models on the CPU.
+    """
+    if prefix is not None and len(prefix) != len(sources):
+        raise UserError(f"{len(prefix)} prefixes were given for {len(sources)} sources: there must be one for each")
+    pairs = zip(sources, prefix if prefix is not None else [()] * len(sources), strict=True)
+    job = Job(options, bos, eos, batch_tokens, longest)
+    return list(_stream(model, pairs, job, max(1, len(sources)), workers))
+
+
+def stream_translate(
+    model: Any,
+    sources: Iterable[Sequence[int]],
+    options: Search,
+    bos: int,
+    eos: int,
+    *,
+    batch_tokens: int = BATCH_TOKENS,
+    window: int = WINDOW,
+    longest: int | None = None,
+    workers: int = 1,
+) -> Iterator[list[Hypothesis]]:
+    """translate_ids for any number of sources, endless ones too: `window` of them are read, answered, given back."""
+    if window < 1:
+        raise UserError(f"window must be at least 1, not {window}")
+    pairs = ((source, ()) for source in sources)
+    return _stream(model, pairs, Job(options, bos, eos, batch_tokens, longest), window, workers)
+
+
+def batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """Numbers of the sources, longest first, in groups whose size times longest length stays within `batch_tokens`; a
+    source that is longer is a group of its own. Equal lengths keep their order."""
+    groups: list[list[int]] = []
+    for number in sorted(range(len(lengths)), key=lambda n: -lengths[n]):
+        if groups and (len(groups[-1]) + 1) * lengths[groups[-1][0]] <= batch_tokens:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return groups
+
+
+Pair = tuple[Sequence[int], Sequence[int]]
+Task = tuple[list[Sequence[int]], list[Sequence[int]], list[int]]
+
+
+def _stream(model: Any, pairs: Iterable[Pair], job: Job, window: int, workers: int) -> Iterator[list[Hypothesis]]:
+    with ExitStack() as stack:
+        run = map
+        if workers > 1:
+            if model.device.type != "cpu":
+                raise UserError(f"workers are for models on the CPU, this one is on {model.device}: leave them at 1")
+            spawn = torch.multiprocessing.get_context("spawn")
+            run = stack.enter_context(ProcessPoolExecutor(workers, spawn, _begin, (model,))).map
+        pairs, done = iter(pairs), 0
+        while chunk := list(islice(pairs, window)):
+            yield from _window(model, chunk, job, done, run if workers > 1 else None)
+            done += len(chunk)
+
+
+def _window(model: Any, chunk: list[Pair], job: Job, done: int, run: Any) -> list[list[Hypothesis]]:
+    """Answers to some sources; `done` came before them. run: map over worker processes, or None."""
+    most = min(filter(None, (None if model.encoder is None else model.encoder.limit, job.longest or LONGEST)))
+    answers: list[list[Hypothesis]] = [[Hypothesis([], 0.0, 0.0)] for _ in chunk]
+    nothing = ([], [job.eos]) if model.encoder is not None else ([],)
+    full = [n for n, (source, _) in enumerate(chunk) if list(source) not in nothing]
+    groups = [[full[n] for n in group] for group in batches([min(len(chunk[n][0]), most) for n in full], job.batch_tokens)]
+    tasks = [
+        ([_cut(chunk[n][0], most, job.eos) for n in group], [chunk[n][1] for n in group], [done + n for n in group])
+        for group in groups
+    ]
+    results = map(partial(_answer, model, job), tasks) if run is None else run(partial(_work, job), tasks)
+    for group, result in zip(groups, results, strict=True):
+        for n, hypotheses in zip(group, result, strict=True):
+            cut = len(chunk[n][0]) > most
+            answers[n] = [replace(h, source_cut=True) for h in hypotheses] if cut else hypotheses
+    return answers
+
+
+def _cut(source: Sequence[int], most: int, eos: int) -> Sequence[int]:
+    if len(source) <= most:
+        return source
+    return [*source[: most - 1], eos] if source[-1] == eos else source[:most]
+
+
+def _answer(model: Any, job: Job, task: Task) -> list[list[Hypothesis]]:
+    sources, prefix, numbers = task
+    lengths = [len(source) for source in sources]
+    left = model.encoder is None
+    ids = torch.full((len(sources), max(lengths)), job.eos, dtype=torch.long)
+    for row, source in enumerate(sources):
+        ids[row, ids.shape[1] - len(source) if left else 0 :][: len(source)] = torch.as_tensor(source)
+    layout = Layout.padded(lengths, left=left, device=model.device)
+    forced = prefix if any(prefix) else None
+    return search(model, ids.to(model.device), layout, job.options, job.bos, job.eos, forced, numbers=numbers)
+
+
+_MODEL: Any = None
+
+
+def _begin(model: Any) -> None:
+    """Start of a worker process: the model is shared memory, each worker has one thread."""
+    global _MODEL
+    _MODEL = model
+    torch.set_num_threads(1)
+
+
+def _work(job: Job, task: Task) -> list[list[Hypothesis]]:
+    return _answer(_MODEL, job, task)
