@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Kind = Literal["unigram", "bpe", "words", "characters", "bytes"]
-Metric = Literal["bleu", "chrf", "ter", "exact_match", "wer", "per"]
-Step = Literal["moses-lc", "lowercase", "no-stress", "spell", "spell-target"]
+Metric = Literal["bleu", "chrf", "chrf++", "ter", "exact_match", "word_error", "word_error_first", "wer", "per", "cer"]
+Step = Literal["moses-lc", "no-stress"]
 
 
 def _whole(value: Any) -> Any:
@@ -54,8 +54,11 @@ class Data(Section):
     )
     valid: str | None = Field(None, description="pairs watched during training, never learned from")
     test: str | None = Field(None, description="pairs that are scored at the end")
+    max_pairs: Whole | None = Field(None, gt=0, description="learn from the first so many pairs only; null: all")
     preprocess: Annotated[list[Step], BeforeValidator(_several)] = Field(
-        [], description="what is done to the text first, in order: moses-lc, lowercase, no-stress, spell, spell-target"
+        [],
+        description="what is done to the text first, in order: moses-lc (lower case and Moses tokens),"
+        " no-stress (ARPAbet without stress)",
     )
     max_length: Whole = Field(
         256, gt=0, description="longest side in tokens; training.on_long says what happens to longer training pairs"
@@ -190,7 +193,9 @@ class Evaluation(Section):
     """How the model is judged, while it trains and at the end."""
 
     metrics: Annotated[list[Metric], BeforeValidator(_several)] = Field(
-        ["bleu", "chrf"], description="bleu, chrf, ter, exact_match, wer (words), per (tokens)"
+        ["bleu", "chrf"],
+        description="bleu, chrf, chrf++, ter, exact_match, word_error (entries that equal no reference),"
+        " word_error_first (that do not equal the first), wer, per, cer (errors in words, phonemes, characters)",
     )
     tokenize: str | None = Field(None, description="sacreBLEU's tokenizer (13a, none, zh …); null: by the target language")
     during: bool = Field(True, description="translate validation sentences while training, not only take their loss")
