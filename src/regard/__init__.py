@@ -1,1 +1,68 @@
-"""regard: train, look into and serve attention models."""
+"""regard: train, look into and serve attention models.
+
+    import regard
+    model = regard.load("runs/en-fr")
+    model.translate(["How are you?"])
+
+Public names are imported when they are first used, so that `import regard` costs nothing and needs no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.architecture import Answer, Description, Model, Targets
+    from regard.decoding.options import Search
+    from regard.errors import UserError
+    from regard.layout import Layout
+    from regard.translator import Translation, Translator, load
+
+_WHERE = {
+    "Answer": "regard.architecture",
+    "Description": "regard.architecture",
+    "Layout": "regard.layout",
+    "Model": "regard.architecture",
+    "Search": "regard.decoding.options",
+    "Targets": "regard.architecture",
+    "Translation": "regard.translator",
+    "Translator": "regard.translator",
+    "UserError": "regard.errors",
+    "load": "regard.translator",
+}
+
+__all__ = [
+    "Answer",
+    "Description",
+    "Layout",
+    "Model",
+    "Search",
+    "Targets",
+    "Translation",
+    "Translator",
+    "UserError",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
+    if name not in _WHERE:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    return getattr(importlib.import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_WHERE, "__version__"])
+
+
+def _version() -> str:
+    """The installed version; "0+source" for a source tree that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("regard")
+    except PackageNotFoundError:
+        return "0+source"

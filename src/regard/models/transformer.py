@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
+import torch
+from torch import Tensor
+
 from regard.architecture import Description
+from regard.checkpoints.rules import ACTIVATION_NAMES, Choice, Derived, Format, Joined, Row, Rule, Weights, words
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
@@ -13,7 +19,7 @@ from regard.layers.heads import NextToken
 from regard.layers.initial import glorot_
 from regard.layers.masks import Causal
 from regard.layers.norms import LayerNorm
-from regard.layers.positions import Learned, NoPositions, Sinusoidal
+from regard.layers.positions import Learned, NoPositions, Sinusoidal, sinusoids
 from regard.layers.stack import Stack
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -32,7 +38,9 @@ def describe(
     decoder_layers: int | None = None,
     d_model: int = 512,
     d_ff: int = 2048,
+    decoder_d_ff: int | None = None,
     num_heads: int = 8,
+    decoder_heads: int | None = None,
     num_kv_heads: int | None = None,
     dropout: float = 0.1,
     attention_dropout: float = 0.0,
@@ -42,32 +50,206 @@ def describe(
     placement: Literal["post", "pre"] = "post",
     positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal",
     max_positions: int = 1024,
+    scaled: bool = True,
+    head_bias: bool = False,
     tied: Literal["no", "head", "all"] | None = None,
     pad: int | None = 0,
 ) -> Description:
     """An encoder of blocks with two sub-layers and a decoder of blocks with three.
 
     target_vocab_size: None for one vocabulary on both sides, and then all embeddings are one matrix (`tied`="all");
-    otherwise the head is tied to the decoder's. The paper has dropout on sub-layers and embeddings alone, as here;
-    attention_dropout and activation_dropout are its authors' code's.
+    otherwise the head is tied to the decoder's. decoder_layers, decoder_d_ff, decoder_heads: None for as in the encoder.
+    scaled: embeddings times sqrt(d_model). The paper has dropout on sub-layers and embeddings alone, as here;
+    attention_dropout and activation_dropout are its authors' code's, and so is a head without bias.
     """
     if positions not in ("sinusoidal", "learned", "none"):
         raise ValueError(f"positions must be 'sinusoidal', 'learned' or 'none', not {positions!r}")
     place = {"sinusoidal": Sinusoidal(), "learned": Learned(max_positions), "none": NoPositions()}[positions]
-    heads = {"num_heads": num_heads, "num_kv_heads": num_kv_heads, "dropout": attention_dropout}
+    heads = Attention(num_heads=num_heads, num_kv_heads=num_kv_heads, dropout=attention_dropout)
     inner = (Gated if gated else Dense)(d_ff, activation, True, activation_dropout)
-    encoder = Block(Attention(**heads), inner, placement=placement, dropout=dropout)
-    decoder = Block(
-        Attention(**heads, mask=Causal()), inner, Attention(**heads, cross=True), placement=placement, dropout=dropout
-    )
+    encoder = Block(heads, inner, placement=placement, dropout=dropout)
+    heads = replace(heads, num_heads=decoder_heads or num_heads)
+    inner = replace(inner, d_ff=decoder_d_ff or d_ff)
+    decoder = replace(encoder, attention=replace(heads, mask=Causal()), feedforward=inner, cross=replace(heads, cross=True))
     norm = LayerNorm() if placement == "pre" else None
     target = vocab_size if target_vocab_size is None else target_vocab_size
     stacks = (
-        Stack(d_model, Tokens(size, place, True, dropout), (block,) * count, norm)
+        Stack(d_model, Tokens(size, place, scaled, dropout), (block,) * count, norm)
         for size, block, count in ((vocab_size, encoder, num_layers), (target, decoder, decoder_layers or num_layers))
     )
     tied = tied or ("all" if target_vocab_size is None else "head")
-    return Description(NextToken(target), *stacks, tied, pad)
+    return Description(NextToken(target, head_bias), *stacks, tied, pad)
 
 
 initialise = glorot_
+
+
+def arguments(description: Description) -> dict[str, Any] | None:
+    """The arguments from which `describe` makes this description; None if there are none."""
+    try:
+        halves = description.encoder, description.decoder
+        (first, last), embed = (half.blocks[0] for half in halves), halves[0].embed
+        found = {
+            "vocab_size": embed.vocab_size,
+            "target_vocab_size": halves[1].embed.vocab_size,
+            "num_layers": len(halves[0].blocks),
+            "decoder_layers": len(halves[1].blocks),
+            "d_model": halves[0].d_model,
+            "d_ff": first.feedforward.d_ff,
+            "decoder_d_ff": last.feedforward.d_ff,
+            "num_heads": first.attention.num_heads,
+            "decoder_heads": last.attention.num_heads,
+            "num_kv_heads": first.attention.num_kv_heads,
+            "dropout": first.dropout,
+            "attention_dropout": first.attention.dropout,
+            "activation_dropout": first.feedforward.dropout,
+            "activation": first.feedforward.activation,
+            "gated": isinstance(first.feedforward, Gated),
+            "placement": first.placement,
+            "positions": {Sinusoidal: "sinusoidal", Learned: "learned"}.get(type(embed.position), "none"),
+            "max_positions": embed.position.limit or 1024,
+            "scaled": embed.scaled,
+            "head_bias": description.head.bias,
+            "tied": description.tied,
+            "pad": description.pad,
+        }
+        return found if describe(**found) == description else None
+    except (AttributeError, IndexError, TypeError):
+        return None
+
+
+CONFIG: dict[str, str | Choice] = {
+    "vocab_size": "vocab_size",
+    "d_model": "d_model",
+    "encoder_layers": "num_layers",
+    "decoder_layers": "decoder_layers",
+    "encoder_ffn_dim": "d_ff",
+    "decoder_ffn_dim": "decoder_d_ff",
+    "encoder_attention_heads": "num_heads",
+    "decoder_attention_heads": "decoder_heads",
+    "dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "activation_dropout": "activation_dropout",
+    "scale_embedding": "scaled",
+    "pad_token_id": "pad",
+    "activation_function": Choice("activation", ACTIVATION_NAMES),
+}
+DEFAULTS = {
+    "dropout": 0.1,
+    "attention_dropout": 0.0,
+    "activation_dropout": 0.0,
+    "scale_embedding": False,
+    "activation_function": "gelu",
+    "tie_word_embeddings": True,
+}
+FIXED: dict[str, tuple[Any, ...]] = {
+    "is_encoder_decoder": (True,),
+    "tie_word_embeddings": (True, False),
+    "layer_norm_eps": (1e-5,),
+    "normalize_embedding": (False,),
+    "static_position_embeddings": (True,),
+    "add_bias_logits": (False,),
+}
+HARMLESS = words(
+    "encoder_layerdrop decoder_layerdrop init_std num_hidden_layers classif_dropout classifier_dropout extra_pos_embeddings"
+    " force_bos_token_to_be_generated decoder_vocab_size max_position_embeddings"
+)
+WRITTEN = 1024
+"""Positions of the table of sinusoids that goes into a folder: as far as transformers can go; regard has no end."""
+
+
+def _both(theirs: str, ours: str, *parts: str) -> list[Rule]:
+    """Weight and bias of one layer, or of several that are one of ours."""
+    if not parts:
+        return [Rule(f"{theirs}.{kind}", f"{ours}.{kind}") for kind in ("weight", "bias")]
+    return [Rule(tuple(f"{theirs}.{p}.{kind}" for p in parts), f"{ours}.{kind}", Joined()) for kind in ("weight", "bias")]
+
+
+def weights(*, placement: str, tied: str, head_bias: bool, d_model: int, **arguments: Any) -> Weights:
+    """The tensors of MarianMTModel and PegasusForConditionalGeneration for these arguments of `describe`."""
+    rules, derived = [], []
+    embeds = [f"model.{half}.embed_tokens.weight" for half in ("encoder", "decoder")]
+    for half in ("encoder", "decoder"):
+        theirs, ours = f"model.{half}.layers.#", f"{half}.blocks.#"
+        rules += _both(f"{theirs}.self_attn", f"{ours}.attention.qkv", "q_proj", "k_proj", "v_proj")
+        rules += _both(f"{theirs}.self_attn.out_proj", f"{ours}.attention.output")
+        rules += _both(f"{theirs}.self_attn_layer_norm", f"{ours}.attention_norm")
+        rules += _both(f"{theirs}.encoder_attn.q_proj", f"{ours}.cross.q")
+        rules += _both(f"{theirs}.encoder_attn", f"{ours}.cross.kv", "k_proj", "v_proj")
+        rules += _both(f"{theirs}.encoder_attn.out_proj", f"{ours}.cross.output")
+        rules += _both(f"{theirs}.encoder_attn_layer_norm", f"{ours}.cross_norm")
+        rules += _both(f"{theirs}.fc1", f"{ours}.feedforward.expand")
+        rules += _both(f"{theirs}.fc2", f"{ours}.feedforward.contract")
+        rules += _both(f"{theirs}.final_layer_norm", f"{ours}.feedforward_norm")
+        rules += _both(f"model.{half}.layer_norm", f"{half}.last_norm")
+        table = f"model.{half}.embed_positions.weight"
+        derived.append(Derived(table, lambda s: sinusoids(s[0], s[1]), (WRITTEN, d_model), placement == "pre"))
+    if tied == "all":
+        rules.append(Rule("model.shared.weight", "encoder.embed.tokens.weight", also=(*embeds, "lm_head.weight")))
+    else:  # an old file may have one matrix for both sides, which "no" here means to part from now on
+        shared = ("model.shared.weight",) if tied == "no" else ()
+        rules.append(Rule(embeds[0], "encoder.embed.tokens.weight", also=shared))
+        rules.append(Rule(embeds[1], "decoder.embed.tokens.weight", also=shared if shared else ("lm_head.weight",)))
+        rules.append(Rule("lm_head.weight", "head.project.weight"))
+    size = arguments.get("target_vocab_size") or arguments["vocab_size"]
+    if head_bias:
+        rules.append(Rule("final_logits_bias", "head.project.bias", Row()))
+    else:
+        derived.append(Derived("final_logits_bias", torch.zeros, (1, size)))
+    return Weights(tuple(rules), tuple(derived), frozenset({"model.shared.weight"} if tied == "no" else ()))
+
+
+def _read_marian(config: Mapping[str, Any]) -> dict[str, Any]:
+    shared = config["share_encoder_decoder_embeddings"]
+    tied = ("all" if shared else "head") if config["tie_word_embeddings"] else "no"
+    return {"tied": tied, "target_vocab_size": config["vocab_size" if shared else "decoder_vocab_size"]}
+
+
+def _write_marian(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "share_encoder_decoder_embeddings": arguments["tied"] == "all",
+        "tie_word_embeddings": arguments["tied"] != "no",
+        "decoder_vocab_size": arguments["target_vocab_size"],
+        "max_position_embeddings": WRITTEN,
+        "is_encoder_decoder": True,
+    }
+
+
+def _write_pegasus(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    if arguments["tied"] != "all":
+        return None
+    return {"tie_word_embeddings": True, "max_position_embeddings": WRITTEN, "is_encoder_decoder": True}
+
+
+def _peek(shapes: Mapping[str, Sequence[int]], read: Callable[[str], Tensor]) -> dict[str, Any]:
+    return {"head_bias": "final_logits_bias" in shapes and bool(read("final_logits_bias").any())}
+
+
+_SAME: dict[str, Any] = {"gated": False, "positions": "sinusoidal", "num_kv_heads": None}
+_MARIAN = Format(
+    "marian",
+    "MarianMTModel",
+    CONFIG,
+    weights,
+    DEFAULTS | {"share_encoder_decoder_embeddings": True},
+    FIXED | {"normalize_before": (False,), "add_final_layer_norm": (False,)},
+    HARMLESS,
+    _SAME | {"placement": "post"},
+    _read_marian,
+    _write_marian,
+    _peek,
+)
+_PEGASUS = Format(
+    "pegasus",
+    "PegasusForConditionalGeneration",
+    CONFIG,
+    weights,
+    DEFAULTS,
+    FIXED | {"normalize_before": (True,), "add_final_layer_norm": (True,)},
+    HARMLESS,
+    _SAME | {"placement": "pre"},
+    lambda config: {"tied": "all" if config["tie_word_embeddings"] else "no"},
+    _write_pegasus,
+    _peek,
+)
+FORMATS = (_MARIAN, _PEGASUS)

@@ -1,0 +1,321 @@
+"""Model folders: what `transformers` opens too, wherever one of its classes computes the same function.
+
+`config.json` (model_type of transformers, or `regard`), `model.safetensors`, `generation_config.json`, the tokenizers'
+files, `README.md` (model card), and `regard.json`: the description and what is known about the model's origin and use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import regard
+from regard import models
+from regard.architecture import Description, Model, from_json, to_json
+from regard.checkpoints.card import card
+from regard.checkpoints.fit import check_fit, ids_of
+from regard.checkpoints.rules import Format, Weights, give, read_config, same_names, take, write_config
+from regard.checkpoints.tensors import FILE, INDEX, SHARD_BYTES, TensorFiles, read_json, write_json, write_tensors
+from regard.errors import UserError
+
+CONFIG, GENERATION, OWN, CARD = "config.json", "generation_config.json", "regard.json", "README.md"
+OWN_VERSION = 1
+SEARCH = {"num_beams": 5, "length_penalty": 1.0}
+"""The search that a folder asks for where its maker said nothing else."""
+
+
+def unwrap(model: nn.Module) -> Model:
+    """The Model inside a compiled or distributed wrapper."""
+    while True:
+        inner = model._modules.get("_orig_mod") or (None if "description" in vars(model) else model._modules.get("module"))
+        if inner is None:
+            return model  # type: ignore[return-value]
+        model = inner
+
+
+def named_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers that are saved, each once under its first name, whatever wraps or compiles the model."""
+    model = unwrap(model)
+    kept, seen = {}, set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            kept[name.replace("_orig_mod.", "")] = tensor
+    return kept
+
+
+# ---------------------------------------------------------------------------------------------------------- writing
+
+
+def foreign(description: Description) -> tuple[dict[str, Any], Weights] | None:
+    """The configuration and table of the class of transformers that computes this description; None: there is none."""
+    for name in models.names():
+        module = models.find(name)
+        arguments = getattr(module, "arguments", lambda _: None)(description)
+        for form in getattr(module, "FORMATS", ()) if arguments is not None else ():
+            config = write_config(form, arguments)
+            if config is not None:
+                return config, form.weights(**arguments)
+    return None
+
+
+def save_model(
+    folder: str | Path,
+    model: nn.Module,
+    tokenizers: Any = None,
+    meta: Mapping[str, Any] | None = None,
+    shard_bytes: int = SHARD_BYTES,
+) -> None:
+    """Write a model folder, whole or not at all; files of other kinds that the folder holds stay as they are.
+
+    tokenizers: a `Tokenizers`, or None if the folder is to have none (then meta["ids"] may say pad, bos, eos). meta: what
+    else is known: source, target (languages), data, recipe, training, search, scores (name -> value, signature). The
+    weights keep their number type; tied ones are stored once. UserError: the folder cannot be written, or model and
+    tokenizer do not fit.
+    """
+    model, folder, meta = unwrap(model), Path(folder), dict(meta or {})
+    ids = meta.pop("ids", {}) | ids_of(tokenizers)
+    check_fit(model.description, ids, tokenizers, folder)
+    tensors = named_tensors(model)
+    config, weights = foreign(model.description) or ({"model_type": "regard"}, same_names(tensors))
+    kind = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
+    config |= _ids_config(ids) | {"pad_token_id": model.description.pad, "forced_eos_token_id": None, "dtype": kind}
+    own = {"version": OWN_VERSION, "regard": regard.__version__, "description": to_json(model.description)} | meta
+    search = SEARCH | {k: v for k, v in dict(meta.get("search") or {}).items() if v is not None}
+    with _written_whole(folder) as new:
+        write_tensors(new, give(weights, tensors), shard_bytes)
+        if tokenizers is not None:
+            tokenizers.save(new)
+        write_json(new / CONFIG, config)
+        write_json(new / GENERATION, _generation(config, search))
+        write_json(new / OWN, own)
+        count = sum(p.numel() for p in model.parameters())
+        text = card(meta, search, count, config["model_type"] != "regard")
+        (new / CARD).write_text(text, encoding="utf-8", newline="\n")
+
+
+def _ids_config(ids: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "bos_token_id": ids.get("bos"),
+        "eos_token_id": ids.get("eos"),
+        "decoder_start_token_id": ids.get("bos"),
+    }
+
+
+def _generation(config: Mapping[str, Any], search: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id")
+    limit = config.get("max_position_embeddings", 1024)
+    chosen = {name: config[name] for name in names}
+    chosen |= {key: search[key] for key in ("num_beams", "length_penalty")}
+    return chosen | {"max_length": min(limit, (search.get("max_length") or limit - 1) + 1), "early_stopping": False}
+
+
+@contextlib.contextmanager
+def _written_whole(folder: Path) -> Any:
+    """A new folder beside `folder`, which takes its place, or whose files do, once the block ends without an error."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: is a file; a model needs a folder")
+    new = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".new", dir=folder.parent))
+        yield new
+        for file in new.iterdir():
+            _sync(file)
+        _sync(new)
+        new.chmod(0o777 & ~_umask())
+        _put(new, folder)
+        _sync(folder.parent)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot write the model ({error.strerror or error})") from error
+    finally:
+        if new is not None:
+            shutil.rmtree(new, ignore_errors=True)
+
+
+def _put(new: Path, folder: Path) -> None:
+    if not folder.exists() or not any(folder.iterdir()):
+        os.replace(new, folder)
+        return
+    names = {file.name for file in new.iterdir()}
+    stale = [f for f in folder.iterdir() if f.name not in names and _is_ours(f.name)]
+    for file in sorted(new.iterdir(), key=lambda f: f.name == CONFIG):  # a folder without its weights has no new config
+        os.replace(file, folder / file.name)
+    for file in stale:
+        file.unlink()
+    _sync(folder)
+
+
+def _is_ours(name: str) -> bool:
+    shard = name.startswith("model-0") and name.endswith(".safetensors")
+    return shard or name in (FILE, INDEX, "tokenizer.json", "target_tokenizer.json", "tokenizer_config.json")
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+# ---------------------------------------------------------------------------------------------------------- reading
+
+
+def locate(name: str | Path) -> Path:
+    """The folder of a model: a path, or `owner/name` on the Hugging Face Hub, downloaded once. UserError says what was
+    looked for."""
+    path = Path(name)
+    if path.is_dir():
+        return path
+    if path.exists():
+        raise UserError(f"{path}: is a file; a model is a folder with config.json and {FILE}")
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", str(name)):
+        raise UserError(f"{path}: there is no such folder")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(str(name), allow_patterns=["*.json", "*.safetensors", CARD, "*.model"]))
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).split("\n")[0]
+        raise UserError(
+            f"{name}: there is no such folder, and no such model could be fetched from the Hub ({reason})"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a folder says it holds: a description, the table of its tensors (None: regard's own names), ids, and meta."""
+
+    description: Description
+    weights: Weights | None
+    ids: dict[str, int | None]
+    meta: dict[str, Any]
+
+
+def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
+    """Read config.json and regard.json. files: looked into for what a configuration does not tell."""
+    config = read_json(folder / CONFIG)
+    own = read_json(folder / OWN) if (folder / OWN).is_file() else {}
+    if own.get("version", OWN_VERSION) != OWN_VERSION:
+        raise UserError(f"{folder / OWN}: version {own['version']}; this regard reads version {OWN_VERSION}")
+    ids = {"pad": _one_id(config, "pad_token_id", folder), "eos": _one_id(config, "eos_token_id", folder)}
+    start = "decoder_start_token_id" if config.get("decoder_start_token_id") is not None else "bos_token_id"
+    ids["bos"] = _one_id(config, start, folder)
+    meta = {key: value for key, value in own.items() if key not in ("version", "regard", "description")}
+    told = _told(own, folder)
+    if config.get("model_type") == "regard":
+        if told is None:
+            raise UserError(f"{folder}: config.json says model_type regard, but no {OWN} describes the model")
+        return Plan(told, None, ids, meta)
+    module, form = _format(config, folder)
+    arguments = read_config(form, config, str(folder / CONFIG))
+    arguments |= form.peek(files.shapes, files.read) if files is not None else {}
+    try:
+        description = module.describe(**arguments)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{folder / CONFIG}: {error}") from None
+    if told is not None and files is not None and told != description:
+        raise UserError(f"{folder}: {CONFIG} and {OWN} describe different models; delete {OWN} to go by {CONFIG}")
+    return Plan(description, form.weights(**(module.arguments(description) or arguments)), ids, meta)
+
+
+def _told(own: Mapping[str, Any], folder: Path) -> Description | None:
+    if "description" not in own:
+        return None
+    for name in models.names():  # their parts become known by being imported
+        models.find(name)
+    try:
+        return from_json(own["description"])
+    except ValueError as error:
+        raise UserError(f"{folder / OWN}: {error}") from None
+
+
+def _format(config: Mapping[str, Any], folder: Path) -> tuple[ModuleType, Format]:
+    known = {}
+    for name in models.names():
+        module = models.find(name)
+        for form in getattr(module, "FORMATS", ()):
+            known[form.model_type] = (module, form)
+    kind = config.get("model_type")
+    if kind not in known:
+        raise UserError(f"{folder / CONFIG}: model_type is {kind!r}; regard reads {', '.join(sorted(known))} and regard")
+    return known[kind]
+
+
+def _one_id(config: Mapping[str, Any], key: str, folder: Path) -> int | None:
+    value = config.get(key)
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if value is not None and not isinstance(value, int):
+        raise UserError(f"{folder / CONFIG}: {key} is {value!r}, should be one number")
+    return value
+
+
+def load_model(
+    folder: str | Path, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None
+) -> tuple[Model, Description, dict[str, Any]]:
+    """The model of a folder or Hub name in eval mode, its description, and what regard.json knows (meta["ids"]: pad, bos,
+    eos). device: None for the CPU. dtype: None for the number type stored. UserError names everything that does not fit."""
+    folder = locate(folder)
+    files = TensorFiles(folder)
+    plan = read_plan(folder, files)
+    with torch.device("meta"):
+        model = _build(plan.description, folder)
+    tensors = _tensors(model, plan, files)
+    dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    _fill(model, {name: t.to(device or "cpu", dtype) for name, t in tensors.items()})
+    return model.eval(), plan.description, plan.meta | {"ids": plan.ids}
+
+
+def load_weights(folder: str | Path, model: nn.Module) -> None:
+    """Put a folder's weights into a model of the same description, in place. UserError if the descriptions differ."""
+    for name, tensor in _same_weights(Path(folder), unwrap(model)).items():
+        with torch.no_grad():
+            named_tensors(model)[name].copy_(tensor)
+
+
+def _same_weights(folder: Path, model: Model) -> dict[str, Tensor]:
+    files = TensorFiles(folder)
+    return _tensors(model, read_plan(folder, files), files)
+
+
+def _tensors(model: nn.Module, plan: Plan, files: TensorFiles) -> dict[str, Tensor]:
+    ours = named_tensors(model)
+    return take(plan.weights or same_names(ours), ours, files.shapes, files.read, str(files.where))
+
+
+def _build(description: Description, folder: Path) -> Model:
+    try:
+        return description.build()
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{folder}: the description makes no model: {error}") from None
+
+
+def _fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Put tensors in place of a meta model's, tied ones in all their places."""
+    first = {id(t): name for name, t in named_tensors(model).items()}
+    made = {key: nn.Parameter(tensors[name]) for key, name in first.items()}
+    for name, old in model.state_dict(keep_vars=True).items():
+        path, _, leaf = name.rpartition(".")
+        new = made[id(old)]
+        setattr(model.get_submodule(path), leaf, new if isinstance(old, nn.Parameter) else new.data)
+    if any(t.is_meta for t in (*model.parameters(), *model.buffers())):
+        raise RuntimeError("a module holds a tensor that its state_dict leaves out: it would be lost in a model folder")

@@ -1,0 +1,102 @@
+"""Tensors on disk: safetensors files, one or several with an index. No pickle is ever opened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from regard.errors import UserError
+
+FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".npz", ".h5", ".msgpack")
+SHARD_BYTES = 5_000_000_000
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file. UserError: missing, not UTF-8, or wrong in line so-and-so."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path.parent}: there is no {path.name} in this folder, so it is no model folder") from None
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}:{error.lineno}: not JSON ({error.msg})") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: should hold one JSON object, has {type(found).__name__}")
+    return found
+
+
+class TensorFiles:
+    """The tensors of a model folder. shapes: of every tensor, by name, read from the files' heads alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.where = folder / FILE
+        if self.where.is_file():
+            files = [self.where]
+        elif (folder / INDEX).is_file():
+            self.where = folder / INDEX
+            listed = read_json(self.where).get("weight_map", {})
+            files = [folder / Path(name).name for name in sorted(set(listed.values()))]
+        else:
+            files = []
+            self._refuse(folder)
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self._files: dict[str, Any] = {}
+        for file in files:
+            self._open(file)
+
+    def _refuse(self, folder: Path) -> None:
+        pickles = sorted(f.name for f in folder.iterdir() if f.suffix in PICKLES)
+        if pickles:
+            raise UserError(
+                f"{folder}: {pickles[0]} is not opened, because such files can run code; only .safetensors is read"
+                " (transformers writes it with save_pretrained)"
+            )
+        raise UserError(f"{folder}: there is no {FILE} in this folder")
+
+    def _open(self, path: Path) -> None:
+        try:
+            file = safe_open(path, framework="pt", device="cpu")
+            for name in file.keys():  # noqa: SIM118 - not a dictionary
+                self._files[name] = file
+                self.shapes[name] = tuple(file.get_slice(name).get_shape())
+        except FileNotFoundError:
+            raise UserError(f"{self.where}: names {path.name}, which is missing") from None
+        except SafetensorError as error:
+            raise UserError(f"{path}: damaged or no safetensors file ({error})") from None
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, as stored, on the CPU."""
+        return self._files[name].get_tensor(name)
+
+
+def write_tensors(folder: Path, tensors: Mapping[str, Tensor], shard_bytes: int = SHARD_BYTES) -> list[str]:
+    """Write tensors into one file, or into several with an index where they are larger than shard_bytes. Gives the
+    names of the files. Tensors must not share memory in part; each is stored whole."""
+    from huggingface_hub import split_torch_state_dict_into_shards
+
+    whole = {name: t.detach().cpu().clone(memory_format=torch.contiguous_format) for name, t in tensors.items()}
+    split = split_torch_state_dict_into_shards(
+        whole, filename_pattern="model{suffix}.safetensors", max_shard_size=shard_bytes
+    )
+    for file, names in split.filename_to_tensors.items():
+        save_file({name: whole[name] for name in names}, folder / file, metadata={"format": "pt"})
+    files = list(split.filename_to_tensors)
+    if split.is_sharded:
+        index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
+        write_json(folder / INDEX, index)
+        files.append(INDEX)
+    return files
+
+
+def write_json(path: Path, value: Any) -> None:
+    """A JSON document, UTF-8, two spaces, one line end at its end."""
+    path.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", newline="\n")
