@@ -1,0 +1,43 @@
+# make demo: a translator in two minutes. make test: what CI runs. make test-slow: the end-to-end runs of minutes.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+
+# pip takes PyTorch's build for CUDA by default, several gigabytes. On a machine without a GPU choose the CPU build, with the
+# --index-url that https://pytorch.org/get-started/locally/ shows for it:
+#   make demo TORCH="torch==2.13.0 --index-url ADDRESS"
+TORCH ?= torch==2.13.0
+
+.PHONY: demo env test test-slow lint types clean
+
+$(BIN)/regard: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	touch $@
+
+env: $(BIN)/regard
+
+demo: $(BIN)/regard
+	$(BIN)/regard demo
+
+$(BIN)/pytest: $(BIN)/regard
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[test]'
+	touch $@
+
+lint: $(BIN)/pytest
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(BIN)/pytest
+	$(BIN)/pyright
+
+test: lint types
+	$(BIN)/python -m pytest -q
+
+test-slow: $(BIN)/pytest
+	$(BIN)/python -m pytest -q -m slow
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

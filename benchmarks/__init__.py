@@ -1,0 +1,1 @@
+"""Figures, side by side with peers: `python -m benchmarks train`."""

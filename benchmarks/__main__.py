@@ -1,0 +1,22 @@
+"""`python -m benchmarks NAME …`; each benchmark is a file beside this one."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+NAMES = {"train": "training throughput of the same model and batches, regard beside torch.nn.Transformer and transformers"}
+
+
+def main() -> int:
+    """Run the benchmark named first."""
+    if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
+        print(
+            "usage: python -m benchmarks NAME [OPTIONS]\n" + "\n".join(f"  {k}  {v}" for k, v in NAMES.items()),
+            file=sys.stderr,
+        )
+        return 2
+    return importlib.import_module(f"benchmarks.{sys.argv[1]}").main(sys.argv[2:])
+
+
+sys.exit(main())

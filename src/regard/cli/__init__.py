@@ -1,0 +1,105 @@
+"""The command line: `regard VERB …`. Each verb is a thin file beside this one, imported only when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+VERBS = {
+    "demo": "train a toy translator from nothing in two minutes and try it",
+    "init": "write a commented recipe for your own parallel text",
+    "data": "check and clean parallel text",
+    "plan": "parameters, memory and time of a recipe, before running it",
+    "train": "train a model by a recipe",
+    "translate": "translate arguments or stdin, a line for a line",
+    "evaluate": "score a model or a file of translations",
+    "compare": "compare two systems with paired bootstrap",
+    "average": "average the weights of several model folders",
+    "info": "what a model folder holds",
+}
+
+
+def _help() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, what in VERBS.items())
+    return (
+        "usage: regard VERB [ARGUMENTS]\n\n"
+        "Train, look into and serve attention models.\n\n"
+        f"{verbs}\n\n"
+        "`regard VERB --help` says more. Text goes in on stdin and out on stdout, logs go to stderr."
+    )
+
+
+def _run(verb: str, arguments: Sequence[str]) -> int:
+    import typer
+
+    module = importlib.import_module(f"regard.cli.{verb}")
+    app = getattr(module, "app", None)
+    if app is None:
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        app.command()(module.command)
+    command = typer.main.get_command(app)
+    result = command.main(args=list(arguments), prog_name=f"regard {verb}", standalone_mode=False)
+    return result if isinstance(result, int) else 0
+
+
+def _nearest(verb: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(verb, VERBS, 1)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(VERBS)}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; gives the exit code: 0, 2 for a user's mistake, 130 after Ctrl-C, 141 for a closed pipe."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    if arguments[0] in ("-V", "--version"):
+        from importlib.metadata import version
+
+        print(f"regard {version('regard')}")
+        return 0
+    verb, rest = arguments[0], arguments[1:]
+    if verb not in VERBS:
+        return _fail(f"unknown verb {verb!r}; {_nearest(verb)}")
+    return _guarded(verb, rest)
+
+
+def _guarded(verb: str, rest: Sequence[str]) -> int:
+    from regard.errors import UserError
+
+    try:
+        import click
+
+        try:
+            return _run(verb, rest)
+        except click.exceptions.Exit as end:
+            return end.exit_code
+        except click.exceptions.Abort:
+            return 130
+        except click.ClickException as error:
+            return _fail(error.format_message(), f"`regard {verb} --help` lists what it takes")
+    except UserError as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        return _fail(f"{error.strerror or error}{where}")
+
+
+def _fail(message: str, hint: str = "") -> int:
+    print(f"regard: error: {message}" + (f" ({hint})" if hint else ""), file=sys.stderr)
+    return 2

@@ -1,0 +1,165 @@
+"""Checkpoints: whole model folders with what a run needs to go on as if it had never stopped.
+
+`DIR/checkpoints/step-00000120/` holds a model folder, `training.safetensors` (optimiser, moving average, random states)
+and `training.json` (everything else, and a checksum of each file). A checkpoint is written under another name and renamed
+when all of it is on disk: it is whole or it is absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from regard.errors import UserError
+
+NAME = re.compile(r"step-(\d{8})")
+TENSORS, FACTS = "training.safetensors", "training.json"
+
+
+def step_of(folder: Path) -> int:
+    """The update after which a checkpoint was written, by its name; -1 for another folder."""
+    match = NAME.fullmatch(folder.name)
+    return int(match[1]) if match else -1
+
+
+def found(output: Path) -> list[Path]:
+    """The checkpoints of a run, oldest first."""
+    folders = output / "checkpoints"
+    if not folders.is_dir():
+        return []
+    return sorted((f for f in folders.iterdir() if step_of(f) >= 0 and f.is_dir()), key=step_of)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Have the disk hold what was written to a file or folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def folder_of(output: Path, step: int) -> Path:
+    """Where the checkpoint of an update lies."""
+    return output / "checkpoints" / f"step-{step:08d}"
+
+
+def write(folder: Path, save: Callable[[Path], None], tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    """Write a checkpoint; `save` writes the model folder. OSError if the disk fails: what was there before is untouched."""
+    aside = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    try:
+        save(aside)
+        save_file(tensors, aside / TENSORS)
+        files = sorted(path for path in aside.iterdir() if path.is_file())
+        whole = {**facts, "files": {path.name: _digest(path) for path in files}}
+        text = json.dumps(whole, indent=1, ensure_ascii=False)
+        (aside / FACTS).write_text(text + "\n", encoding="utf-8", newline="\n")
+        for path in (*files, aside / FACTS, aside):
+            sync(path)
+        if folder.exists():  # the same update again, after an older checkpoint was resumed
+            shutil.rmtree(folder)
+        os.replace(aside, folder)
+        sync(folder.parent)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def damage(folder: Path) -> str | None:
+    """What is wrong with a checkpoint, in words; None if every file is what it was when written."""
+    try:
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        files = dict(facts["files"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{FACTS} cannot be read ({error.__class__.__name__})"
+    for name, digest in files.items():
+        path = folder / name
+        if not path.is_file():
+            return f"{name} is missing"
+        if _digest(path) != digest:
+            return f"{name} is not what was written"
+    return None
+
+
+def newest(output: Path, tell: Callable[[str], None]) -> Path | None:
+    """The newest good checkpoint; damaged ones are named through `tell` and passed over. None if there is none; UserError
+    if there are some and all are damaged."""
+    folders = found(output)
+    for folder in reversed(folders):
+        fault = damage(folder)
+        if fault is None:
+            return folder
+        tell(f"checkpoint {folder} is damaged: {fault}; going back to the one before")
+    if folders:
+        raise UserError(
+            f"{output / 'checkpoints'}: all {len(folders)} checkpoints are damaged; start anew in another folder"
+        )
+    return None
+
+
+def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and facts of a checkpoint, beside its model."""
+    facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    return load_file(folder / TENSORS), facts
+
+
+def prune(output: Path, keep_last: int, keep: Iterable[Path]) -> list[Path]:
+    """Delete checkpoints but the newest `keep_last` (at least one) and those in `keep` (the best). Gives what went."""
+    spared = {folder.resolve() for folder in keep}
+    gone = [folder for folder in found(output)[: -max(keep_last, 1)] if folder.resolve() not in spared]
+    for folder in gone:
+        shutil.rmtree(folder)
+    return gone
+
+
+def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's state by parameter name: "optimizer.exp_avg/encoder…"."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    return {
+        f"optimizer.{kind}/{names[parameter]}": value.detach().cpu().contiguous()
+        for parameter, state in optimizer.state.items()
+        for kind, value in state.items()
+    }
+
+
+def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put back what `optimizer_tensors` gave."""
+    parameters = dict(model.named_parameters())
+    for key, value in tensors.items():
+        if key.startswith("optimizer."):
+            kind, name = key.removeprefix("optimizer.").split("/", 1)
+            parameter = parameters[name]
+            where = "cpu" if kind == "step" and parameter.device.type == "cpu" else parameter.device
+            optimizer.state[parameter][kind] = value.to(where)
+
+
+def random_tensors() -> dict[str, Tensor]:
+    """The states of torch's random generators."""
+    states = {"random.cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["random.cuda"] = torch.cuda.get_rng_state()
+    return states
+
+
+def load_random(tensors: dict[str, Tensor], rank: int = 0) -> None:
+    """Put back what `random_tensors` gave (for rank r under the name "random.cpu.r")."""
+    torch.set_rng_state(tensors[f"random.cpu.{rank}"])
+    if torch.cuda.is_available() and f"random.cuda.{rank}" in tensors:
+        torch.cuda.set_rng_state(tensors[f"random.cuda.{rank}"])

@@ -1,0 +1,105 @@
+"""Checkpoints: whole or absent, found again, pruned without losing the best."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.errors import UserError
+from regard.training import resume
+
+
+def make(output: Path, step: int, value: float = 1.0) -> Path:
+    folder = resume.folder_of(output, step)
+    tensors = {"optimizer.exp_avg/w": torch.full((3,), value)}
+    resume.write(folder, lambda at: (at / "model.bin").write_bytes(b"weights"), tensors, {"progress": {"step": step}})
+    return folder
+
+
+def test_what_was_written_comes_back(tmp_path: Path) -> None:
+    folder = make(tmp_path, 120, 2.5)
+    assert folder.name == "step-00000120"
+    tensors, facts = resume.read(folder)
+    assert tensors["optimizer.exp_avg/w"].tolist() == [2.5] * 3
+    assert facts["progress"] == {"step": 120}
+    assert resume.damage(folder) is None
+
+
+def test_a_failure_while_writing_leaves_nothing_and_keeps_the_old(tmp_path: Path) -> None:
+    folder = make(tmp_path, 10)
+
+    def full(at: Path) -> None:
+        (at / "half").write_bytes(b"x")
+        raise OSError(28, "No space left on device")
+
+    for step in (10, 20):
+        with pytest.raises(OSError, match="No space left"):
+            resume.write(resume.folder_of(tmp_path, step), full, {}, {})
+    assert [f.name for f in (tmp_path / "checkpoints").iterdir()] == [folder.name]
+    assert resume.damage(folder) is None
+
+
+@pytest.mark.parametrize("kind", ["truncated", "flipped", "missing", "facts"])
+def test_a_damaged_checkpoint_is_passed_over_and_said(tmp_path: Path, kind: str) -> None:
+    make(tmp_path, 10)
+    bad = make(tmp_path, 20)
+    file = bad / (resume.FACTS if kind == "facts" else resume.TENSORS)
+    data = bytearray(file.read_bytes())
+    if kind == "missing":
+        file.unlink()
+    elif kind == "flipped":
+        data[-1] ^= 1
+        file.write_bytes(data)
+    else:
+        file.write_bytes(data[: len(data) // 2])
+    said: list[str] = []
+    assert resume.newest(tmp_path, said.append) == resume.folder_of(tmp_path, 10)
+    assert len(said) == 1
+    assert str(bad) in said[0]
+
+
+def test_nothing_and_nothing_good(tmp_path: Path) -> None:
+    assert resume.newest(tmp_path, print) is None
+    (make(tmp_path, 10) / resume.TENSORS).unlink()
+    with pytest.raises(UserError, match="all 1 checkpoints are damaged"):
+        resume.newest(tmp_path, lambda text: None)
+
+
+@pytest.mark.parametrize("keep", [2, 1])
+def test_pruning_spares_the_best_and_the_newest(tmp_path: Path, keep: int) -> None:
+    """S-RES-05: validation losses 1.0, 1.5, 1.6, 1.7, 1.8: the first is best, the fifth newest."""
+    folders = [make(tmp_path, step) for step in (10, 20, 30, 40, 50)]
+    resume.prune(tmp_path, keep, [folders[0]])
+    left = resume.found(tmp_path)
+    assert left == [folders[0], *folders[-keep:]]
+    assert all(resume.damage(folder) is None for folder in left)
+
+
+def test_optimizer_state_goes_by_the_names_of_parameters() -> None:
+    torch.manual_seed(0)
+    models = [torch.nn.Linear(3, 2) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    optimizers = [torch.optim.Adam(model.parameters(), fused=True) for model in models]
+
+    def step(number: int) -> None:
+        models[number](torch.ones(1, 3)).square().sum().backward()
+        optimizers[number].step()
+        optimizers[number].zero_grad()
+
+    step(0)
+    tensors = {key: value.clone() for key, value in resume.optimizer_tensors(models[0], optimizers[0]).items()}
+    assert "optimizer.exp_avg/weight" in tensors
+    models[1].load_state_dict(models[0].state_dict())
+    resume.load_optimizer(models[1], optimizers[1], tensors)
+    for number in (0, 1):
+        step(number)
+    assert torch.equal(models[0].weight, models[1].weight)
+
+
+def test_random_states_come_back() -> None:
+    states = {f"{key}.0": value for key, value in resume.random_tensors().items()}
+    first = torch.rand(4)
+    resume.load_random(states)
+    assert torch.equal(first, torch.rand(4))
