@@ -1,0 +1,255 @@
+"""Two systems against the same references: is the difference more than chance, and where does it lie."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.errors import UserError
+from regard.evaluation.scores import (
+    CHINESE,
+    LOWER_IS_BETTER,
+    SACREBLEU,
+    References,
+    Scoring,
+    check_metrics,
+    check_references,
+)
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """How to compare. metrics: bleu, chrf, chrf++, ter. samples, seed: of the paired bootstrap. buckets: last length of
+    each bucket of source words. worst: how many sentences to show for each system. source_language: where it is Chinese
+    or Japanese, lengths count characters."""
+
+    metrics: Sequence[str] = ("bleu", "chrf")
+    samples: int = 1000
+    seed: int = 12345
+    buckets: Sequence[int] = (5, 10, 15, 20, 25, 30)
+    worst: int = 5
+    source_language: str | None = None
+    scoring: Scoring = Scoring()
+
+    def __post_init__(self) -> None:
+        if self.samples < 1:
+            raise UserError(f"samples must be 1 or more, not {self.samples}")
+        if self.seed < 1:
+            # sacrebleu takes seed 0 for no seed at all, and the result would change from run to run
+            raise UserError(f"seed must be 1 or more, not {self.seed}")
+        if list(self.buckets) != sorted(set(self.buckets)) or any(edge < 1 for edge in self.buckets):
+            raise UserError(f"buckets must be growing lengths from 1 on, not {list(self.buckets)}")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One system's score, and the mean and half width of its 95 % bootstrap interval."""
+
+    score: float
+    mean: float
+    half_width: float
+
+
+@dataclass(frozen=True)
+class Test:
+    """A metric for both systems. difference: second minus first; low, high: its 95 % bootstrap interval, on the resamples
+    of sacrebleu's test; p_value: sacrebleu's, two-sided."""
+
+    __test__ = False  # not a class of tests
+
+    metric: str
+    signature: str
+    first: Side
+    second: Side
+    difference: float
+    low: float
+    high: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """BLEU of the sentences whose length lies in a range."""
+
+    lengths: str
+    sentences: int
+    first: float
+    second: float
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence with each system's answer and sentence-level chrF."""
+
+    line: int
+    source: str | None
+    reference: str
+    first: str
+    second: str
+    first_chrf: float
+    second_chrf: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found. measure: what the lengths of the buckets count."""
+
+    names: tuple[str, str]
+    sentences: int
+    tests: list[Test]
+    buckets: list[Bucket]
+    measure: str
+    better_first: list[Sentence]
+    better_second: list[Sentence]
+    samples: int
+    seed: int
+
+    def lines(self) -> list[str]:
+        """A table for the terminal."""
+        from regard.evaluation.tables import comparison_lines
+
+        return comparison_lines(self)
+
+    def json(self) -> dict[str, Any]:
+        """One JSON-able object."""
+        from dataclasses import asdict
+
+        return asdict(self)
+
+
+def compare(
+    references: References,
+    first: Sequence[str],
+    second: Sequence[str],
+    sources: Sequence[str] | None = None,
+    names: tuple[str, str] = ("A", "B"),
+    options: Comparing | None = None,
+) -> Comparison:
+    """Compare two lists of translations of the same sentences.
+
+    references: as for `score`. sources: their lengths make the buckets (without them the first reference's do). The
+    paired bootstrap (Koehn 2004) is sacrebleu's own. UserError: unequal counts, empty references, wrong options.
+    """
+    options = options or Comparing()
+    metrics = check_metrics(options.metrics, tuple(SACREBLEU))
+    if len(first) != len(second):
+        raise UserError(f"{names[0]} has {len(first)} lines but {names[1]} has {len(second)}: they must be equal")
+    sets = check_references(references, len(first), options.scoring.allow_empty)
+    if sources is not None and len(sources) != len(first):
+        raise UserError(f"{len(first)} translations but {len(sources)} source lines: they must be equal")
+    tests = _tests(sets, first, second, metrics, options)
+    measured, unit = _lengths(sources, sets, options)
+    buckets = _buckets(sets, first, second, measured, options)
+    better_first, better_second = _extremes(sets, first, second, sources, options)
+    measure = f"{unit} of the {'source' if sources is not None else 'reference'}"
+    return Comparison(names, len(first), tests, buckets, measure, better_first, better_second, options.samples, options.seed)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """sacrebleu reads its seed from the environment only."""
+    before = os.environ.get("SACREBLEU_SEED")
+    os.environ["SACREBLEU_SEED"] = str(seed)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SACREBLEU_SEED"]
+        else:
+            os.environ["SACREBLEU_SEED"] = before
+
+
+def _tests(
+    sets: list[list[str | None]], first: Sequence[str], second: Sequence[str], metrics: list[str], options: Comparing
+) -> list[Test]:
+    from sacrebleu.significance import PairedTest
+
+    tests = []
+    for name in metrics:
+        metric = SACREBLEU[name](options.scoring)
+        with _seeded(options.seed):
+            run = PairedTest([("first", list(first)), ("second", list(second))], {name: metric}, sets, "bs", options.samples)
+            signatures, table = run()
+        own = next(key for key in table if key != "System")
+        one, two = table[own]
+        low, high = _interval(metric, sets, first, second, options)
+        sides = [Side(float(r.score), float(r.mean), float(r.ci)) for r in (one, two)]
+        difference = sides[1].score - sides[0].score
+        tests.append(Test(name, str(signatures[own]), *sides, difference, low, high, float(two.p_value)))
+    return tests
+
+
+def _interval(
+    metric: Any, sets: list[list[str | None]], first: Sequence[str], second: Sequence[str], options: Comparing
+) -> tuple[float, float]:
+    """95 % interval of the difference, over the resamples that sacrebleu draws from the same seed."""
+    one, two = (np.array(metric._extract_corpus_statistics(list(text), sets), dtype=float) for text in (first, second))
+    random = np.random.default_rng(options.seed)
+    rows = random.choice(len(first), size=(options.samples, len(first)), replace=True)
+
+    def value(stats: np.ndarray) -> float:
+        return metric._compute_score_from_stats(list(stats.sum(0))).score
+
+    differences = [value(two[row]) - value(one[row]) for row in rows]
+    low, high = np.percentile(differences, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def _lengths(sources: Sequence[str] | None, sets: list[list[str | None]], options: Comparing) -> tuple[list[int], str]:
+    language = options.source_language if sources is not None else options.scoring.language
+    texts = sources if sources is not None else [next(r for r in row if r is not None) for row in zip(*sets)]
+    if (language or "").lower().replace("_", "-").split("-")[0] in CHINESE | {"ja", "jpn"}:
+        return [len("".join(text.split())) for text in texts], "characters"
+    return [len(text.split()) for text in texts], "words"
+
+
+def _buckets(
+    sets: list[list[str | None]], first: Sequence[str], second: Sequence[str], lengths: list[int], options: Comparing
+) -> list[Bucket]:
+    metric = SACREBLEU["bleu"](options.scoring)
+    buckets, low = [], 0
+    for high in (*options.buckets, None):
+        rows = [i for i, length in enumerate(lengths) if low < max(length, 1) and (high is None or length <= high)]
+        label = f"over {low}" if high is None else f"{low + 1}-{high}"
+        if rows:
+            chosen = [[lines[i] for i in rows] for lines in sets]
+            scores = [float(metric.corpus_score([text[i] for i in rows], chosen).score) for text in (first, second)]
+            buckets.append(Bucket(label, len(rows), *scores))
+        low = low if high is None else high
+    return buckets
+
+
+def _extremes(
+    sets: list[list[str | None]],
+    first: Sequence[str],
+    second: Sequence[str],
+    sources: Sequence[str] | None,
+    options: Comparing,
+) -> tuple[list[Sentence], list[Sentence]]:
+    """Where the first system is better by most, and where the second is: by sentence-level chrF."""
+    metric = SACREBLEU["chrf"](options.scoring)
+    sentences = []
+    for i, allowed in enumerate(zip(*sets)):
+        if first[i] == second[i]:
+            continue
+        refs = [r for r in allowed if r is not None]
+        one, two = (float(metric.sentence_score(text[i], refs).score) for text in (first, second))
+        source = None if sources is None else sources[i]
+        sentences.append(Sentence(i + 1, source, refs[0], first[i], second[i], one, two))
+    sentences.sort(key=lambda s: s.second_chrf - s.first_chrf)
+    better_first = [s for s in sentences[: options.worst] if s.first_chrf > s.second_chrf]
+    better_second = [s for s in sentences[::-1][: options.worst] if s.second_chrf > s.first_chrf]
+    return better_first, better_second
+
+
+def verdict(test: Test, names: tuple[str, str], level: float = 0.05) -> str:
+    """In words, whether the difference is more than chance at the given level."""
+    if test.p_value >= level or test.difference == 0:
+        return "no difference beyond chance"
+    second = (test.difference > 0) != (test.metric in LOWER_IS_BETTER)
+    return f"{names[second]} is better"
