@@ -136,6 +136,7 @@ class Run:
             "source": data.source,
             "target": data.target,
             "data": data.name or data.train,
+            "preprocess": list(data.preprocess),
             "search": self.recipe.search.model_dump(exclude_defaults=True),
             "training": {"steps": progress.step, "seconds": round(self.elapsed, 1), "target_tokens": progress.tokens},
             "scores": {},
