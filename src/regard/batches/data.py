@@ -154,25 +154,29 @@ class TokenisedPairs:
         return self.source[one[i] : one[i + 1]], self.target[two[i] : two[i + 1]]
 
 
-def _checksum(arrays: dict[str, np.ndarray]) -> str:
+def _seal(key: str, arrays: dict[str, np.ndarray]) -> dict[str, str]:
+    # One entry, for safetensors writes several in a random order, and equal content should make equal files.
     crc = 0
     for name in _ARRAYS:
-        crc = zlib.crc32(np.ascontiguousarray(arrays[name]).view(np.uint8), crc)
-    return f"{crc:08x}"
+        array = np.ascontiguousarray(arrays[name])
+        crc = zlib.crc32(f"{name} {array.dtype} {array.shape}".encode(), crc)
+        crc = zlib.crc32(array.view(np.uint8), crc)
+    return {"regard": f"{_FORMAT} {key} {crc:08x}"}
 
 
 def _written(path: Path, key: str, arrays: dict[str, np.ndarray]) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(arrays, aside, metadata={"format": _FORMAT, "key": key, "crc32": _checksum(arrays)})
-        with open(aside, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(aside, path)
+        try:
+            save_file(arrays, aside, metadata=_seal(key, arrays))
+            with open(aside, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path}: the tokenised corpus cannot be written: {error}") from error
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _opened(path: Path, key: str) -> dict[str, np.ndarray] | None:
@@ -187,9 +191,8 @@ def _opened(path: Path, key: str) -> dict[str, np.ndarray] | None:
         for name, told in header.items():
             first, last = told["data_offsets"]
             arrays[name] = raw[begin + first : begin + last].view(_TYPES[told["dtype"]]).reshape(told["shape"])
-        sound = (kept["format"], kept["key"], kept["crc32"]) == (_FORMAT, key, _checksum(arrays))
-        return arrays if sound else None
-    except (OSError, ValueError, KeyError, TypeError, IndexError, OverflowError):
+        return arrays if kept == _seal(key, arrays) else None
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return None
 
 
