@@ -35,7 +35,7 @@ class Recipe(Section):
     description: str = Field("", description="what this run is, in one line")
     data: Data = Field(description="what is learned from")
     tokenizer: Tokens = Field(Tokens(), description="how text becomes tokens")
-    model: ModelSection = Field(ModelSection(), description="what is trained")
+    model: ModelSection = Field(description="what is trained")
     training: Training = Field(description="how it is trained")
     search: SearchSection = Field(SearchSection(), description="how translations are found")
     evaluation: Evaluation = Field(Evaluation(), description="how the model is judged")
@@ -92,7 +92,7 @@ def check(source: Source) -> Recipe:
     """The recipe of raw values, all sections and the architecture's arguments checked; UserError otherwise."""
     known = keys_of(Recipe)
     raw = source.values.get("model", {})
-    chosen = raw.get("architecture", ModelSection().architecture) if isinstance(raw, dict) else None
+    chosen = raw.get("architecture") if isinstance(raw, dict) else None
     signature = _signature(chosen) if isinstance(chosen, str) and chosen in _architectures() else {}
     known += [f"model.{name}" for name in signature]
     try:
@@ -154,6 +154,8 @@ class _Sided(Protocol):
 
 def describe_model(recipe: Recipe, tokenizers: _Sided) -> Description:
     """What the recipe's model is, with the vocabularies of these tokenizers; UserError if its arguments do not fit."""
+    import torch
+
     from regard import models
 
     family, chosen = models.find(recipe.model.architecture), recipe.model
@@ -166,7 +168,12 @@ def describe_model(recipe: Recipe, tokenizers: _Sided) -> Description:
             raise UserError(f"model.architecture: {chosen.architecture} has one vocabulary; set tokenizer.shared to true")
         arguments["target_vocab_size"] = tokenizers.target.vocab_size
     try:
-        return family.describe(**{name: value for name, value in arguments.items() if name != "pad" or name in accepted})
+        description = family.describe(
+            **{name: value for name, value in arguments.items() if name != "pad" or name in accepted}
+        )
+        with torch.device("meta"):  # what does not fit together shows when it is built; on this device that costs nothing
+            description.build()
+        return description
     except (ValueError, TypeError) as error:
         raise UserError(f"model: {error}") from None
 

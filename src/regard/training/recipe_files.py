@@ -34,7 +34,7 @@ def gather(name_or_path: str, overrides: Sequence[str] = ()) -> Source:
     places: dict[Key, str] = {}
     for text in overrides:
         one = _override(text)
-        values, places = _merged(values, one.values), {**places, **one.places}
+        values, places = merged(values, one.values), {**places, **one.places}
     top = Source(values, places, source.name, source.folder)
     return _laid(source, Source(_absolute(top.values, Path()), places, source.name, source.folder))
 
@@ -101,6 +101,8 @@ def _override(text: str) -> Source:
     key: Key = tuple(key_text.strip().split("."))
     if not equals or not all(key):
         raise UserError(f"command line: {text!r} is not an override; write key.path=value, such as training.max_steps=1000")
+    if len(key) == 2 and key[0] == "search":
+        key = ("search", _canonical(key[1]))
     place = "command line"
     value = parse_value(value_text, f"{place}: {key_text.strip()}")
     places = {key[:end]: place for end in range(1, len(key) + 1)}
@@ -108,6 +110,16 @@ def _override(text: str) -> Source:
     for part in reversed(key):
         values = {part: values}
     return Source(values, places, place)
+
+
+def _canonical(name: str) -> str:
+    """Our name of a search option that may be in another toolkit's dialect (beam_size); unknown ones as they are."""
+    from regard.decoding.options import canonical
+
+    try:
+        return canonical(name)
+    except UserError:
+        return name
 
 
 def _laid(base: Source, top: Source) -> Source:
@@ -118,15 +130,16 @@ def _laid(base: Source, top: Source) -> Source:
     before = under.get("model")
     if isinstance(now, dict) and isinstance(before, dict):
         chosen = now.get("architecture", before.get("architecture"))
-        if chosen != before.get("architecture", "transformer"):
+        if chosen != before.get("architecture"):
             under = {**under, "model": {}}
-    return Source(_merged(under, top.values), {**base.places, **top.places}, top.name, top.folder)
+    return Source(merged(under, top.values), {**base.places, **top.places}, top.name, top.folder)
 
 
-def _merged(under: Any, over: Any) -> Any:
+def merged(under: Any, over: Any) -> Any:
+    """Two trees of values, the second on top: sections are merged key by key, all else is replaced."""
     if not isinstance(under, dict) or not isinstance(over, dict):
         return over
-    merged = dict(under)
+    both = dict(under)
     for key, value in over.items():
-        merged[key] = _merged(under[key], value) if key in under else value
-    return merged
+        both[key] = merged(under[key], value) if key in under else value
+    return both

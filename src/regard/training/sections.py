@@ -104,7 +104,7 @@ class ModelSection(Section):
 
     model_config = ConfigDict(extra="allow")
 
-    architecture: str = Field("transformer", description="a file of regard/models")
+    architecture: str = Field(description="what kind of model: the name of a file in regard/models")
     size: str | None = Field(None, description="a named size of the architecture; the keys below change it")
 
     @property

@@ -109,7 +109,10 @@ def parse_yaml(text: str, name: str, folder: Path = Path()) -> Source:
 
 def parse_value(text: str, name: str) -> Any:
     """The value of `key=value` on the command line, read as YAML (flow style lists and mappings too)."""
-    return _parse(text, name, {})
+    try:
+        return _parse(text, name, {})
+    except UserError as error:
+        raise UserError(str(error).replace(f"{name}:1:", f"{name}:", 1)) from None
 
 
 def dump(value: Any) -> str:
