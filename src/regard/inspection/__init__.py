@@ -1,0 +1,1 @@
+"""Looking into a model: what attends to what (tape), what happens without a head (change), pictures of it (views)."""
