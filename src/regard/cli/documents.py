@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
+
+from regard.text.files import write_text
 
 
 def write_document(target: str, document: dict[str, Any]) -> None:
@@ -16,22 +16,5 @@ def write_document(target: str, document: dict[str, Any]) -> None:
     if target == "-":
         sys.stdout.write(text)
         sys.stdout.flush()
-        return
-    path = Path(target).expanduser()
-    handle, aside = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(aside, 0o666 & ~_umask())
-        os.replace(aside, path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    else:
+        write_text(Path(target).expanduser(), text)

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -147,19 +147,27 @@ def _tokenizers(recipe: Recipe, pairs: Sequence[Pair], cache: Path) -> Tokenizer
     plans, its = _plans(recipe), recipe.tokenizer
     folder = cache / "tokenizers" / _key(plans, its.shared, its.extra, pairs)
     if folder.is_dir():
-        return Tokenizers.open(folder)
+        return _open(folder, plans)
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
     if its.shared:
-        both = _train(plans[0], chain.from_iterable(zip(sources, targets, strict=True)), its.extra)
+        both = train_tokenizer(chain.from_iterable(zip(sources, targets, strict=True)), plans[0], its.extra)
         made = Tokenizers(both, both, True)
     else:
-        made = Tokenizers(_train(plans[0], sources, its.extra), _train(plans[1], targets, its.extra), False)
+        left, right = (
+            train_tokenizer(texts, plan, its.extra) for texts, plan in zip((sources, targets), plans, strict=True)
+        )
+        made = Tokenizers(left, right, False)
     _keep(made, folder)
-    return Tokenizers.open(folder)
+    return _open(folder, plans)
 
 
-def _train(plan: Plan, lines: Iterable[str], extra: Sequence[str]) -> Any:
-    return train_tokenizer(lines, plan, extra)
+def _open(folder: Path, plans: tuple[Plan, Plan]) -> Tokenizers:
+    """What was kept, with the dropout that files do not hold."""
+    tokenizers = Tokenizers.open(folder)
+    tokenizers.source.dropout = plans[0].dropout
+    if not tokenizers.shared:
+        tokenizers.target.dropout = plans[1].dropout
+    return tokenizers
 
 
 def _key(plans: tuple[Plan, Plan], shared: bool, extra: Sequence[str], pairs: Sequence[Pair]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from regard.errors import UserError
@@ -39,6 +39,13 @@ class Recipe(Section):
     training: Training = Field(description="how it is trained")
     search: SearchSection = Field(SearchSection(), description="how translations are found")
     evaluation: Evaluation = Field(Evaluation(), description="how the model is judged")
+
+    @model_validator(mode="after")
+    def _watched(self) -> Recipe:
+        metric = self.training.monitor
+        if metric != "loss" and not (self.evaluation.during and metric in self.evaluation.metrics):
+            raise ValueError(f"training.monitor is {metric}, so evaluation.during must be true and evaluation.metrics name it")
+        return self
 
     def to_yaml(self, comments: bool = False) -> str:
         """All keys with their values; `load_recipe` reads it back unchanged. comments: what each key means above it."""

@@ -71,7 +71,7 @@ def refuse(error: ValidationError, source: Source, known: Iterable[str], prefix:
     if found["type"] == "missing":
         return UserError(f"{where}: {dotted(prefix + found['loc'])} is missing")
     if found["type"] == "value_error":
-        return UserError(f"{where}: {name}: {found['ctx']['error']}")
+        return UserError(": ".join(part for part in (where, name, str(found["ctx"]["error"])) if part))
     wanted = _wanted([one for one in error.errors(include_url=False) if _same(one, found)])
     return UserError(f"{where}: {name} must be {wanted}, not {shown(found['input'])}")
 
