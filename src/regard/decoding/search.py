@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -139,7 +140,8 @@ class _Reader:
         self.state.keep(sentences)
         if self.place is not None:
             rows = sentences[:, None] * beams + torch.arange(beams, device=sentences.device)
-            self.place = self.place.take(rows.flatten())
+            place = self.place.take(rows.flatten())  # the longest may be gone, and with it the need for its positions
+            self.place = place if place.whole else replace(place, longest=int(place.position.max()) + 1)
 
     def select(self, rows: Tensor) -> None:
         """Make row i a copy of row rows[i]."""
