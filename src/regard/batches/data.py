@@ -27,6 +27,8 @@ _PIECE = 10_000
 _TYPES = {"U16": np.uint16, "I32": np.int32, "I64": np.int64}
 _ARRAYS = ("source", "source_offsets", "target", "target_offsets", "lines")
 
+Arrays = dict[str, np.ndarray]
+
 
 class Examples(Protocol):
     """A corpus of pairs, perhaps split into subwords anew each epoch. key: identity of its content; lines: Int[N], the
@@ -45,6 +47,10 @@ class Examples(Protocol):
         ...
 
     def __len__(self) -> int: ...
+
+
+def _named(*arrays: np.ndarray) -> Arrays:
+    return dict(zip(_ARRAYS, arrays, strict=True))
 
 
 def _flat(ids: Sequence[Sequence[int]], kind: type) -> tuple[np.ndarray, np.ndarray]:
@@ -85,7 +91,7 @@ class TokenisedPairs:
     Read from a cache they are memory-mapped, so that many processes share them. source_lengths, target_lengths: Int64[N].
     """
 
-    def __init__(self, arrays: dict[str, np.ndarray], key: str, name: str = "corpus", path: Path | None = None) -> None:
+    def __init__(self, arrays: Arrays, key: str, name: str = "corpus", path: Path | None = None) -> None:
         self.source, self.source_offsets, self.target, self.target_offsets, self.lines = (arrays[a] for a in _ARRAYS)
         self.key, self.name, self.path = key, name, path
         self.source_lengths, self.target_lengths = np.diff(self.source_offsets), np.diff(self.target_offsets)
@@ -113,7 +119,7 @@ class TokenisedPairs:
         source, source_offsets = _encode([pair.source for pair in pairs], tokenizers.source)
         target, target_offsets = _encode([pair.target for pair in pairs], tokenizers.target)
         lines = np.array([pair.line for pair in pairs], dtype=np.int64)
-        arrays = dict(zip(_ARRAYS, (source, source_offsets, target, target_offsets, lines), strict=True))
+        arrays = _named(source, source_offsets, target, target_offsets, lines)
         if path is not None:
             _written(path, key, arrays)
             arrays = _opened(path, key) or arrays
@@ -132,7 +138,7 @@ class TokenisedPairs:
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets")
         (source, ns), (target, nt) = _flat(sources, np.int32), _flat(targets, np.int32)
         numbers = np.arange(1, len(sources) + 1) if lines is None else np.array(lines, dtype=np.int64)
-        arrays = dict(zip(_ARRAYS, (source, _offsets(ns), target, _offsets(nt), numbers), strict=True))
+        arrays = _named(source, _offsets(ns), target, _offsets(nt), numbers)
         key = hashlib.sha256(b"".join(array.tobytes() for array in arrays.values())).hexdigest()
         return cls(arrays, key, name)
 
@@ -154,17 +160,17 @@ class TokenisedPairs:
         return self.source[one[i] : one[i + 1]], self.target[two[i] : two[i + 1]]
 
 
-def _seal(key: str, arrays: dict[str, np.ndarray]) -> dict[str, str]:
+def _seal(key: str, arrays: Arrays) -> dict[str, str]:
     # One entry, for safetensors writes several in a random order, and equal content should make equal files.
     crc = 0
     for name in _ARRAYS:
         array = np.ascontiguousarray(arrays[name])
         crc = zlib.crc32(f"{name} {array.dtype} {array.shape}".encode(), crc)
-        crc = zlib.crc32(array.view(np.uint8), crc)
+        crc = zlib.crc32(array.view(np.uint8).data, crc)
     return {"regard": f"{_FORMAT} {key} {crc:08x}"}
 
 
-def _written(path: Path, key: str, arrays: dict[str, np.ndarray]) -> None:
+def _written(path: Path, key: str, arrays: Arrays) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +185,7 @@ def _written(path: Path, key: str, arrays: dict[str, np.ndarray]) -> None:
         raise UserError(f"{path}: the tokenised corpus cannot be written: {error}") from error
 
 
-def _opened(path: Path, key: str) -> dict[str, np.ndarray] | None:
+def _opened(path: Path, key: str) -> Arrays | None:
     """The arrays of a cache file as memory maps; None if it is missing, damaged or of another content."""
     try:
         # A plain array over the map: slices of the memmap class itself cost ten times as much.
@@ -187,7 +193,7 @@ def _opened(path: Path, key: str) -> dict[str, np.ndarray] | None:
         begin = 8 + int(raw[:8].view("<u8")[0])
         header = json.loads(raw[8:begin].tobytes())
         kept = header.pop("__metadata__")
-        arrays = {}
+        arrays: Arrays = {}
         for name, told in header.items():
             first, last = told["data_offsets"]
             arrays[name] = raw[begin + first : begin + last].view(_TYPES[told["dtype"]]).reshape(told["shape"])
@@ -230,7 +236,7 @@ class ResampledPairs:
         return known[epoch].result()
 
     def _drawn(self, epoch: int) -> TokenisedPairs:
-        arrays = {"lines": self.lines}
+        arrays: Arrays = {"lines": self.lines}
         sides = ("source", self._tokenizers.source), ("target", self._tokenizers.target)
         for number, (side, tokenizer) in enumerate(sides):
             seed = (self._seed, epoch, number)

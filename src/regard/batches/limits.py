@@ -86,10 +86,10 @@ class View:
     def __init__(self, fitted: Fitted, epoch: int) -> None:
         self.now, self.plain = fitted.data.at(epoch), fitted.data.plain
         lengths = self.now.source_lengths, self.now.target_lengths
-        self.as_plain = np.zeros(len(self.plain), dtype=bool)
+        self.as_plain: np.ndarray = np.zeros(len(self.plain), dtype=bool)
         if self.now is not self.plain:
             # Sampling must not push an example over a limit that it keeps when split plainly.
-            self.as_plain = fitted.over(*lengths).any(0)
+            self.as_plain = np.any(fitted.over(*lengths), axis=0)
             lengths = tuple(
                 np.where(self.as_plain, plain, sampled)
                 for plain, sampled in zip((self.plain.source_lengths, self.plain.target_lengths), lengths, strict=True)
