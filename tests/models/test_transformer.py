@@ -261,7 +261,7 @@ def test_positions_that_were_trained_are_refused(tmp_path):
     tensors = load_file(tmp_path / "model.safetensors")
     tensors["model.encoder.embed_positions.weight"] += 0.1
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(UserError, match="embed_positions.weight is not what the configuration says"):
+    with pytest.raises(UserError, match=r"embed_positions\.weight is not what the configuration says"):
         load_model(tmp_path)
 
 

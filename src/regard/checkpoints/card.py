@@ -23,7 +23,9 @@ def card(meta: Mapping[str, Any], search: Mapping[str, Any], parameters: int, op
         lines += [str(meta["recipe"]), ""]
     if scores:
         lines += ["## Scores", "", "| metric | value | signature |", "|---|---|---|"]
-        lines += [f"| {NAMES.get(k, k)} | {float(v['value']):.2f} | `{v['signature']}` |" for k, v in scores.items()]
+        for name, score in scores.items():
+            signature = str(score["signature"]).replace("|", "\\|")  # in a table a bar would end the cell
+            lines.append(f"| {NAMES.get(name, name)} | {float(score['value']):.2f} | `{signature}` |")
         lines.append("")
     for heading, facts in (("Search", search), ("Training", meta.get("training"))):
         if facts:

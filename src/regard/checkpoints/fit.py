@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from regard.architecture import Description
+import torch
+
+from regard.architecture import Description, Model
 from regard.errors import UserError
 
 
@@ -40,3 +43,26 @@ def check_fit(description: Description, ids: Mapping[str, int | None], tokenizer
     ]
     if differ:
         raise UserError(f"{where}: the ids of model and tokenizer disagree: {'; '.join(differ)}")
+
+
+def extended(model: Model, source: int, target: int) -> Model:
+    """The model with at least so many source and target entries. New ones are the mean of the old, so that they begin
+    as no word in particular; the model itself if it has enough."""
+    its = model.description
+    encoder, decoder = (
+        None if half is None else replace(half, embed=replace(half.embed, vocab_size=max(size, half.embed.vocab_size)))
+        for half, size in ((its.encoder, source), (its.decoder, target))
+    )
+    head = its.head if decoder is None else replace(its.head, vocab_size=max(target, its.head.vocab_size))
+    wider = replace(its, encoder=encoder, decoder=decoder, head=head)
+    if wider == its:
+        return model
+    new = wider.build().to(model.device, next(model.parameters()).dtype).train(model.training)
+    old = model.state_dict()
+    with torch.no_grad():
+        for name, tensor in new.state_dict().items():
+            rows = len(old[name]) if tensor.dim() else 0
+            if tensor.shape != old[name].shape:
+                tensor[rows:] = old[name].mean(0)
+            tensor[:rows].copy_(old[name]) if tensor.dim() else tensor.copy_(old[name])
+    return new

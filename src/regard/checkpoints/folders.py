@@ -10,7 +10,6 @@ import contextlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,12 +128,14 @@ def _written_whole(folder: Path) -> Any:
     new = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".new", dir=folder.parent))
+        new = folder.absolute().parent / f".{folder.absolute().name}.{os.getpid()}.new"
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir()
         yield new
         for file in new.iterdir():
+            file.chmod(new.stat().st_mode & 0o666)  # safetensors writes for the owner alone
             _sync(file)
         _sync(new)
-        new.chmod(0o777 & ~_umask())
         _put(new, folder)
         _sync(folder.parent)
     except OSError as error:
@@ -168,12 +169,6 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 # ---------------------------------------------------------------------------------------------------------- reading
@@ -275,26 +270,34 @@ def load_model(
     """The model of a folder or Hub name in eval mode, its description, and what regard.json knows (meta["ids"]: pad, bos,
     eos). device: None for the CPU. dtype: None for the number type stored. UserError names everything that does not fit."""
     folder = locate(folder)
+    kind = _number_type(dtype)
     files = TensorFiles(folder)
     plan = read_plan(folder, files)
     with torch.device("meta"):
         model = _build(plan.description, folder)
     tensors = _tensors(model, plan, files)
-    dtype = getattr(torch, dtype) if isinstance(dtype, str) else dtype
-    _fill(model, {name: t.to(device or "cpu", dtype) for name, t in tensors.items()})
+    _fill(model, {name: t.to(device or "cpu", kind) for name, t in tensors.items()})
     return model.eval(), plan.description, plan.meta | {"ids": plan.ids}
+
+
+def _number_type(name: str | torch.dtype | None) -> torch.dtype | None:
+    known = ("float32", "float64", "bfloat16", "float16")
+    if isinstance(name, str) and name not in known:
+        raise UserError(f"dtype {name!r}: choose one of {', '.join(known)}")
+    return getattr(torch, name) if isinstance(name, str) else name
 
 
 def load_weights(folder: str | Path, model: nn.Module) -> None:
     """Put a folder's weights into a model of the same description, in place. UserError if the descriptions differ."""
-    for name, tensor in _same_weights(Path(folder), unwrap(model)).items():
-        with torch.no_grad():
-            named_tensors(model)[name].copy_(tensor)
-
-
-def _same_weights(folder: Path, model: Model) -> dict[str, Tensor]:
+    folder, model = Path(folder), unwrap(model)
     files = TensorFiles(folder)
-    return _tensors(model, read_plan(folder, files), files)
+    plan = read_plan(folder, files)
+    if plan.description != model.description:
+        raise UserError(f"{folder}: holds another model than the one its weights should go into")
+    ours = named_tensors(model)
+    with torch.no_grad():
+        for name, tensor in _tensors(model, plan, files).items():
+            ours[name].copy_(tensor)
 
 
 def _tensors(model: nn.Module, plan: Plan, files: TensorFiles) -> dict[str, Tensor]:

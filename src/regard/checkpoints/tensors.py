@@ -74,8 +74,9 @@ class TensorFiles:
             raise UserError(f"{path}: damaged or no safetensors file ({error})") from None
 
     def read(self, name: str) -> Tensor:
-        """One tensor, as stored, on the CPU."""
-        return self._files[name].get_tensor(name)
+        """One tensor, as stored, on the CPU. A copy: where it lies in the file is not aligned, and then the last bits of
+        products differ."""
+        return self._files[name].get_tensor(name).clone()
 
 
 def write_tensors(folder: Path, tensors: Mapping[str, Tensor], shard_bytes: int = SHARD_BYTES) -> list[str]:

@@ -1,0 +1,151 @@
+"""A translator: texts in, texts out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import torch
+
+from regard.architecture import Model
+from regard.checkpoints.fit import check_fit, extended
+from regard.checkpoints.folders import load_model, locate, save_model
+from regard.decoding.generate import BATCH_TOKENS, WINDOW, translate_ids
+from regard.decoding.options import Hypothesis, Search, read_options, search_options
+from regard.errors import UserError
+from regard.text.tokenizer import Tokenizer, Tokenizers
+
+log = logging.getLogger("regard.translator")
+
+
+@dataclass
+class Translation:
+    """One answer with what is known about it.
+
+    score: log_prob normalised by length, as the search ranks. token_log_probs: one a token, and one for the end mark if
+    finished. finished: False if the length limit cut the answer. truncated: the source was longer than the model reads
+    and lost its end. unknown: source tokens that the vocabulary lacks. alternatives: further answers, best first.
+    """
+
+    source: str
+    text: str
+    score: float
+    log_prob: float
+    tokens: list[str] = field(default_factory=list)
+    token_log_probs: list[float] = field(default_factory=list)
+    finished: bool = True
+    truncated: bool = False
+    unknown: int = 0
+    alternatives: list[Translation] = field(default_factory=list)
+
+    def json(self) -> dict[str, Any]:
+        """The same as JSON types."""
+        return asdict(self)
+
+
+class Translator:
+    """A model with its tokenizers and the search it is used with. meta: what a model folder knows besides."""
+
+    def __init__(
+        self, model: Model, tokenizers: Tokenizers, search: Search | None = None, meta: Mapping[str, Any] | None = None
+    ) -> None:
+        self.model, self.tokenizers = model, tokenizers
+        self.search = Search() if search is None else search
+        self.meta = dict(meta or {})
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The source side's tokenizer."""
+        return self.tokenizers.source
+
+    @overload
+    def translate(self, texts: Sequence[str], *, details: Literal[False] = False, **options: Any) -> list[str]: ...
+
+    @overload
+    def translate(self, texts: Sequence[str], *, details: Literal[True], **options: Any) -> list[Translation]: ...
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        details: bool = False,
+        prefix: Sequence[str] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        workers: int = 1,
+        **search: Any,
+    ) -> list[str] | list[Translation]:
+        """A translation of each text, in order; with `details` a Translation each.
+
+        search: any option of `Search` by name (num_beams, length_penalty, num_return, sample …), None for this
+        translator's own. prefix: for each text how its translation begins. An empty text has an empty translation. A
+        source longer than the model reads loses its end, which is logged and flagged. UserError for wrong options.
+        """
+        if isinstance(texts, str):
+            raise UserError('translate takes a list of texts, not one text: write translate(["…"])')
+        options = search_options(self.search, **search)
+        sources = [self._encode(ids, text) for ids, text in zip(self.tokenizer.encode_batch(list(texts)), texts)]
+        begin = None if prefix is None else self.tokenizers.target.encode_batch(list(prefix))
+        bos, eos = self.tokenizers.target.bos, self.tokenizers.target.eos
+        answers = translate_ids(
+            self.model, sources, options, bos, eos, batch_tokens=batch_tokens, prefix=begin, workers=workers
+        )
+        cut = sum(answer[0].source_cut for answer in answers)
+        if cut:
+            log.warning("%d of %d sources were longer than the model reads and lost their end", cut, len(texts))
+        if not details:
+            return self.tokenizers.target.decode_batch([answer[0].ids for answer in answers])
+        return [self._detail(*each) for each in zip(texts, sources, answers)]
+
+    def stream(self, texts: Iterable[str], *, window: int = WINDOW, **options: Any) -> Iterator[Any]:
+        """`translate` for any number of texts, endless ones too: `window` of them are read, translated and given back."""
+        left = iter(texts)
+        while chunk := list(islice(left, window)):
+            yield from self.translate(chunk, **options)
+
+    def _encode(self, ids: list[int], text: str) -> list[int]:
+        return [*ids, self.tokenizer.eos] if text.strip() else [self.tokenizer.eos]
+
+    def _detail(self, source: str, ids: Sequence[int], answers: list[Hypothesis]) -> Translation:
+        unknown = sum(i == self.tokenizer.unk for i in ids)
+        made = [self._translation(source, answer, unknown) for answer in answers]
+        made[0].alternatives = made[1:]
+        return made[0]
+
+    def _translation(self, source: str, answer: Hypothesis, unknown: int) -> Translation:
+        target = self.tokenizers.target
+        tokens = [target.token(i) for i in answer.ids]
+        facts = (answer.score, answer.log_prob, tokens, list(answer.token_log_probs), answer.finished, answer.source_cut)
+        return Translation(source, target.decode(answer.ids), *facts, unknown)
+
+    def save(self, folder: str | Path) -> None:
+        """Write a model folder that `load` opens again (see `regard.checkpoints.folders.save_model`)."""
+        usual = asdict(Search())
+        search = {key: value for key, value in asdict(self.search).items() if value != usual[key]}
+        save_model(folder, self.model, self.tokenizers, self.meta | {"search": search})
+
+
+def load(
+    folder_or_name: str | Path,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    extend: bool = False,
+) -> Translator:
+    """The translator in a model folder, or under a name of the Hugging Face Hub.
+
+    device: None for the GPU if there is one. dtype: None for the number type stored, but float32 on a CPU, where half
+    precision is slow. extend: add embeddings, untrained, for entries that the tokenizer has and the model lacks.
+    UserError says what is missing or does not fit.
+    """
+    folder = locate(folder_or_name)
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    dtype = "float32" if dtype is None and device.type == "cpu" else dtype
+    tokenizers = Tokenizers.open(folder)
+    model, _, meta = load_model(folder, device, dtype)
+    if extend:
+        model = extended(model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+    check_fit(model.description, meta["ids"], tokenizers, folder)
+    return Translator(model, tokenizers, read_options(meta.get("search") or {}), meta)
