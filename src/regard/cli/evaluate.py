@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -11,20 +13,22 @@ from typer import Argument, Option
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.evaluation.evaluate import Evaluating, Evaluation
+    from regard.evaluation.evaluate import Evaluation
     from regard.evaluation.task import Task
 
 
 @dataclass(frozen=True)
 class Where:
-    """Where sources and references come from."""
+    """Where sources and references come from, and what is done to them (names of training.preprocess)."""
 
     source: str | None
     reference: list[str]
     data: str | None
     split: str
     group: bool
-    languages: tuple[str | None, str | None]
+    source_language: str | None
+    target_language: str | None
+    preprocess: list[str]
     max_sentences: int | None
     allow_empty: bool
 
@@ -36,17 +40,18 @@ def command(
     hypotheses: Annotated[str | None, Option(help="score this file of translations, without a model")] = None,
     data: Annotated[str | None, Option(help="a named data set, a .tsv, .jsonl or .parquet file, or SRC,TGT")] = None,
     split: Annotated[str, Option(help="part of a named data set")] = "test",
-    source_lang: Annotated[str | None, Option(help="source language (or column of the data)")] = None,
-    target_lang: Annotated[str | None, Option(help="target language; chooses BLEU's tokenizer")] = None,
+    source_lang: Annotated[str | None, Option(help="source language (or column of the data); default: the model's")] = None,
+    target_lang: Annotated[
+        str | None, Option(help="target language; chooses BLEU's tokenizer; default: the model's")
+    ] = None,
     group: Annotated[bool, Option(help="all translations that --data has for a source are its references")] = True,
-    metrics: Annotated[
-        str, Option(help="bleu,chrf,chrf++,ter,exact_match,wer,per,cer,word_error,perplexity …")
-    ] = "bleu,chrf",
+    preprocess: Annotated[
+        str | None, Option(help="steps for sources and references (moses-lc, no-stress); default: the model's")
+    ] = None,
+    finish: Annotated[str, Option(help="steps for the translations before they are scored")] = "",
+    metrics: Annotated[str | None, Option(help="bleu,chrf,chrf++,ter,exact_match,wer,per,cer,word_error,perplexity")] = None,
     tokenize: Annotated[str | None, Option(help="BLEU's tokenizer: 13a, zh, none, intl, char, flores200 …")] = None,
     lowercase: Annotated[bool, Option("--lowercase", help="compare without case")] = False,
-    moses: Annotated[
-        str, Option(help="put these on the published scale (lower case, Moses): source,reference,hypothesis")
-    ] = "",
     num_beams: Annotated[int | None, Option("--num-beams", "--beam-size", help="default: the model's")] = None,
     length_penalty: Annotated[float | None, Option("--length-penalty", "--alpha", help="default: the model's")] = None,
     max_sentences: Annotated[int | None, Option(min=1, help="only the first so many sentences")] = None,
@@ -56,20 +61,39 @@ def command(
 ) -> None:
     """Score a model on a test set, or a file of translations against its references."""
     from regard.evaluation.evaluate import Evaluating
+    from regard.evaluation.files import check_writable
     from regard.evaluation.scores import Scoring
 
-    if (model is None) == (hypotheses is None):
-        raise UserError("give either a model folder or --hypotheses FILE")
-    languages = (source_lang, target_lang)
-    where = Where(source, reference or [], data, split, group, languages, max_sentences, allow_empty)
-    task, finish, tokenize = _on_scale(_task(where, bool(model)), moses, tokenize)
-    scoring = Scoring(task.target_language, tokenize, lowercase, allow_empty)
+    check_writable(json)
+    translator, known = _model(model, hypotheses)
+    where = Where(
+        source, reference or [], data, split, group, source_lang or known.get("source"), target_lang or known.get("target"),
+        _names(preprocess) if preprocess is not None else list(known.get("preprocess") or []), max_sentences, allow_empty,
+    )  # fmt: skip
+    task = _task(where, translating=model is not None)
+    names = _names(metrics) or list(known.get("scores") or ("bleu", "chrf"))
+    scoring = Scoring(task.target_language, tokenize or _untouched(where), lowercase, allow_empty)
     search = {"num_beams": num_beams, "length_penalty": length_penalty}
     search = {name: value for name, value in search.items() if value is not None}
-    options = Evaluating(metrics.split(","), scoring, search, output, finish)
-    found = _found(model, hypotheses, task, options, max_sentences)
-    about = {"model": model, "hypotheses": hypotheses, "data": data, "split": split if data else None, "search": search}
-    _tell(found, json, about)
+    options = Evaluating(names, scoring, search, output, _changes(_names(finish), task)[1])
+    found = _found(translator, hypotheses, task, options, max_sentences)
+    _tell(found, json, {"model": model, "hypotheses": hypotheses, "data": data, "split": data and split, "search": search})
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def _model(model: str | None, hypotheses: str | None) -> tuple[Any, dict[str, Any]]:
+    """The translator and what its folder says of languages, steps and metrics; nothing where there is no model."""
+    if (model is None) == (hypotheses is None):
+        raise UserError("give either a model folder or --hypotheses FILE")
+    if model is None:
+        return None, {}
+    from regard.translator import load
+
+    translator = load(model)
+    return translator, translator.meta
 
 
 def _task(where: Where, translating: bool) -> Task:
@@ -77,50 +101,55 @@ def _task(where: Where, translating: bool) -> Task:
 
     if (where.data is None) == (not where.reference):
         raise UserError("say what to score against: either --reference FILE or --data NAME")
+    languages = where.source_language, where.target_language
     if where.data is None:
         if translating and where.source is None:
             raise UserError("a model needs something to translate: give --source FILE")
-        task = task_of_files(where.source, where.reference, *where.languages, where.allow_empty)
-        return task.first(where.max_sentences)
-    from regard.text.named import NAMED, find
+        task = task_of_files(where.source, where.reference, *languages, where.allow_empty)
+    else:
+        source, target = languages
+        if source is None or target is None:
+            raise UserError("--data needs both languages, such as --source-lang en --target-lang fr")
+        from regard.text.named import NAMED, find
 
-    source, target = where.languages
-    if source is None or target is None:
-        raise UserError("--data needs both languages, such as --source-lang en --target-lang fr")
-    spec = find(where.data, where.split, source, target) if where.data in NAMED else where.data
-    task = task_of_pairs(spec, source, target, group=where.group, allow_empty=where.allow_empty)
-    return task.first(where.max_sentences)
+        spec = find(where.data, where.split, source, target) if where.data in NAMED else where.data
+        task = task_of_pairs(spec, source, target, group=where.group, allow_empty=where.allow_empty)
+    task = task.first(where.max_sentences)
+    return task.changed(*_changes(where.preprocess, task))
 
 
-def _on_scale(task: Task, sides: str, tokenize: str | None) -> tuple[Task, Any, str | None]:
-    """The task, what finishes a translation, and BLEU's tokenizer, with the sides named put on the published scale."""
-    names = {name.strip() for name in sides.split(",") if name.strip()}
-    unknown = names - {"source", "reference", "hypothesis"}
+def _changes(steps: list[str], task: Task) -> tuple[Any, Any]:
+    """What the steps do to a source and to a target line; None for no steps."""
+    if not steps:
+        return None, None
+    from regard.training.preprocess import STEPS
+
+    unknown = [name for name in steps if name not in STEPS]
     if unknown:
-        raise UserError(f"--moses takes source, reference and hypothesis, not {min(unknown)!r}")
-    if not names:
-        return task, None, tokenize
-    from regard.evaluation.moses import Moses
-
-    def scale(side: str, language: str | None) -> Moses | None:
-        if side in names and language is None:
-            raise UserError(f"--moses {side} needs the language: give --source-lang or --target-lang")
-        return Moses(str(language)) if side in names else None
-
-    finish = scale("hypothesis", task.target_language)
-    task = task.changed(scale("source", task.source_language), scale("reference", task.target_language))
-    return task, finish, tokenize or ("none" if "reference" in names else None)
+        raise UserError(f"unknown step {unknown[0]!r}; known: {', '.join(STEPS)}")
+    source, target = task.source_language or task.target_language, task.target_language
+    if source is None or target is None:
+        raise UserError(f"{steps[0]} needs to know the languages: give --source-lang and --target-lang")
+    left, right = zip(*(STEPS[name](source, target) for name in steps))
+    return _chain(left), _chain(right)
 
 
-def _found(model: str | None, hypotheses: str | None, task: Task, options: Evaluating, limit: int | None) -> Evaluation:
+def _chain(steps: Sequence[Callable[[str], str]]) -> Callable[[str], str]:
+    return lambda text: reduce(lambda done, step: step(done), steps, text)
+
+
+def _untouched(where: Where) -> str | None:
+    """Text that Moses has tokenised is scored as it is."""
+    return "none" if "moses-lc" in where.preprocess else None
+
+
+def _found(translator: Any, hypotheses: str | None, task: Task, options: Any, limit: int | None) -> Evaluation:
     from regard.evaluation.evaluate import evaluate, evaluate_lines
     from regard.text.corpus import read_lines
 
-    if model is None:
+    if translator is None:
         return evaluate_lines(list(read_lines(str(hypotheses)))[:limit], task, options)
-    from regard.translator import load
-
-    return evaluate(load(model), task, options)
+    return evaluate(translator, task, options)
 
 
 def _tell(found: Evaluation, json: str | None, about: dict[str, Any]) -> None:
