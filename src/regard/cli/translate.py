@@ -1,0 +1,214 @@
+"""regard translate: arguments or lines in, a line out for each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+from typer import Argument, Option
+
+from regard.errors import UserError
+
+WINDOW = 2048
+NAMED = 10
+"""So many lines of a kind are named on stderr; further ones are counted."""
+
+SCORES = "score = log-probability / tokens^X, the end mark counted"
+
+
+def command(
+    model: Annotated[str, Argument(help="model folder, or name on the Hugging Face hub")],
+    text: Annotated[list[str] | None, Argument(help="texts to translate; none: lines of stdin")] = None,
+    input: Annotated[str | None, Option("--input", "-i", help="read lines of this file, plain or compressed")] = None,
+    output: Annotated[str | None, Option("--output", "-o", help="write here, whole or not at all")] = None,
+    jsonl: Annotated[bool, Option("--jsonl", help="write one JSON object a line, with scores")] = False,
+    num_beams: Annotated[int | None, Option("--num-beams", "--beam-size", help="1: greedy; default: the model's")] = None,
+    length_penalty: Annotated[float | None, Option("--length-penalty", "--alpha", help=f"X in {SCORES}")] = None,
+    length_form: Annotated[str | None, Option(help="power (as above) or gnmt: ((5 + tokens) / 6)^X")] = None,
+    coverage_penalty: Annotated[float | None, Option(help="weight of GNMT's coverage penalty")] = None,
+    n_best: Annotated[
+        int | None,
+        Option("--n-best", "--num-return", help="answers a line, as NUMBER ||| TEXT ||| log-probability ||| score"),
+    ] = None,
+    min_length: Annotated[int | None, Option(help="fewest tokens of an answer")] = None,
+    max_length: Annotated[int | None, Option("--max-length", "--max-new-tokens", help="most tokens of an answer")] = None,
+    stopping: Annotated[str | None, Option(help="standard, first or exhaustive")] = None,
+    sample: Annotated[bool, Option("--sample", help="draw answers instead of searching")] = False,
+    temperature: Annotated[float | None, Option(help="of sampling; 0 is greedy search")] = None,
+    top_k: Annotated[int | None, Option(help="sample from the k best tokens; 0: no limit")] = None,
+    top_p: Annotated[float | None, Option(help="sample from the best tokens that hold this share")] = None,
+    min_p: Annotated[float | None, Option(help="sample from tokens at least this share as likely as the best")] = None,
+    seed: Annotated[int | None, Option(help="of sampling")] = None,
+    repetition_penalty: Annotated[float | None, Option(help="above 1: avoid tokens already written")] = None,
+    no_repeat_ngram_size: Annotated[
+        int | None, Option("--no-repeat-ngram-size", "--block-ngram-repeat", help="no n tokens twice; 0: off")
+    ] = None,
+    batch_tokens: Annotated[int | None, Option(min=1, help="source tokens of a batch; changes speed, not answers")] = None,
+    workers: Annotated[int, Option(min=1, help="processes of one thread each (CPU)")] = 1,
+    device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
+    dtype: Annotated[str | None, Option(help="float32, bfloat16, float16; default: as stored")] = None,
+) -> None:
+    """Translate texts given as arguments, or else lines of stdin, one line for each; empty lines stay empty."""
+    named = {
+        "num_beams": num_beams, "length_penalty": length_penalty, "length_form": length_form, "num_return": n_best,
+        "coverage_penalty": coverage_penalty, "min_length": min_length, "max_length": max_length, "stopping": stopping,
+        "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed,
+        "repetition_penalty": repetition_penalty, "no_repeat_ngram_size": no_repeat_ngram_size,
+        "sample": sample or None, "batch_tokens": batch_tokens, "workers": workers,
+    }  # fmt: skip
+    if text and input:
+        raise UserError("give either texts or --input FILE, not both")
+    options = {name: value for name, value in named.items() if value is not None}
+    translator = _load(model, device, dtype, options)
+    report = Report()
+    with _out(output) as out:
+        for chunk in _chunks(text, input):
+            answers = translator.translate(chunk, details=True, **options)
+            for answer in answers:
+                report.add(answer)
+                for line in _json(answer, report.lines) if jsonl else _text(answer, report.lines, n_best):
+                    out.write(line.encode("utf-8", "backslashreplace") + b"\n")
+            out.flush()
+    report.close()
+
+
+def _load(model: str, device: str | None, dtype: str | None, options: dict[str, Any]) -> Any:
+    import logging
+
+    from regard.decoding.options import search_options
+    from regard.translator import load
+
+    search_options(None, **{name: v for name, v in options.items() if name not in ("batch_tokens", "workers")})
+    logging.getLogger("regard.translator").setLevel(logging.ERROR)  # what it warns of is named line by line here
+    return load(model, device, dtype)
+
+
+def _chunks(text: Sequence[str] | None, path: str | None) -> Iterator[list[str]]:
+    """Lists of texts: the arguments, a file's lines, or as many lines of stdin as are there."""
+    if text:
+        yield [_argument(each) for each in text]
+    elif path is not None and path != "-":
+        from regard.text.corpus import read_lines
+
+        lines = iter(read_lines(Path(path)))
+        while chunk := list(islice(lines, WINDOW)):
+            yield chunk
+    else:
+        if sys.stdin.isatty():
+            print("type lines to translate; Ctrl-D ends", file=sys.stderr)
+        yield from lines_of(sys.stdin.buffer, "stdin")
+
+
+def _argument(text: str) -> str:
+    """The argument as UTF-8, whatever the locale made of its bytes."""
+    try:
+        return os.fsencode(text).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"the text {text!a} is not valid UTF-8") from None
+    except UnicodeEncodeError:  # a character beyond the locale's, so it was never bytes of the locale
+        return text
+
+
+def lines_of(stream: BinaryIO, name: str) -> Iterator[list[str]]:
+    r"""The lines of a UTF-8 stream as they arrive, in lists of those that are there, at most WINDOW. Only \n, \r\n and \r
+    end a line; a mark at the start of the stream (BOM) is dropped. UserError names the line of bad UTF-8."""
+    rest, number, after_cr, started = b"", 0, False, False
+    read = getattr(stream, "read1", stream.read)
+    while data := read(1 << 18):
+        if after_cr and data.startswith(b"\n"):
+            data = data[1:]
+        after_cr = data.endswith(b"\r") if data else False
+        parts = re.split(b"\r\n|\n|\r", rest + data) if data else [rest]
+        rest = parts.pop()
+        if parts and not started:
+            parts[0], started = parts[0].removeprefix(b"\xef\xbb\xbf"), True
+        for at in range(0, len(parts), WINDOW):
+            chunk = parts[at : at + WINDOW]
+            yield [_decoded(line, name, number + n) for n, line in enumerate(chunk, 1)]
+            number += len(chunk)
+    if rest and (started or rest != b"\xef\xbb\xbf"):
+        yield [_decoded(rest if started else rest.removeprefix(b"\xef\xbb\xbf"), name, number + 1)]
+
+
+def _decoded(line: bytes, name: str, number: int) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        bad = line[error.start]
+        raise UserError(f"{name}, line {number}: byte {bad:02X} at place {error.start + 1} is not valid UTF-8") from None
+
+
+@contextmanager
+def _out(path: str | None) -> Iterator[BinaryIO]:
+    """Stdout, or a file that takes its name when all is written."""
+    if path is None or path == "-":
+        yield sys.stdout.buffer
+        return
+    target = Path(path)
+    aside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with aside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, target)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"[\r\n]+", " ", text)
+
+
+def _text(answer: Any, number: int, n_best: int | None) -> Iterable[str]:
+    if (n_best or 1) == 1:
+        return [_one_line(answer.text)]
+    return [
+        f"{number} ||| {_one_line(each.text)} ||| {each.log_prob:.6f} ||| {each.score:.6f}"
+        for each in (answer, *answer.alternatives)
+    ]
+
+
+def _json(answer: Any, number: int) -> Iterable[str]:
+    return [json.dumps({"line": number} | answer.json(), ensure_ascii=False)]
+
+
+KINDS = {
+    "truncated": "the source is longer than the model reads, its end was left out",
+    "cut": "the translation was cut by the length limit",
+    "empty": "the translation is empty, the source is not",
+}
+
+
+@dataclass
+class Report:
+    """What should not go unnoticed: the first lines of each kind are named at once, all are counted at the end."""
+
+    lines: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, answer: Any) -> None:
+        """Take note of a line's answer."""
+        self.lines += 1
+        for kind, found in (
+            ("truncated", answer.truncated),
+            ("cut", not answer.finished),
+            ("empty", not answer.text and bool(answer.source.strip())),
+        ):
+            if found:
+                self.counts[kind] = self.counts.get(kind, 0) + 1
+                if self.counts[kind] <= NAMED:
+                    print(f"line {self.lines}: {KINDS[kind]}", file=sys.stderr)
+
+    def close(self) -> None:
+        """Say how many there were."""
+        for kind, count in self.counts.items():
+            print(f"{count} of {self.lines} lines: {KINDS[kind]}", file=sys.stderr)
