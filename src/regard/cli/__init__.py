@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 VERBS = {
     "demo": "train a toy translator from nothing in two minutes and try it",
@@ -77,15 +78,17 @@ def _guarded(verb: str, rest: Sequence[str]) -> int:
     from regard.errors import UserError
 
     try:
-        import click
+        import typer
 
+        # Newer versions of typer carry their own click, whose errors are not those of the package click.
+        mistake: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
         try:
             return _run(verb, rest)
-        except click.exceptions.Exit as end:
+        except typer.Exit as end:
             return end.exit_code
-        except click.exceptions.Abort:
+        except typer.Abort:
             return 130
-        except click.ClickException as error:
+        except mistake as error:
             return _fail(error.format_message(), f"`regard {verb} --help` lists what it takes")
     except UserError as error:
         return _fail(str(error))
