@@ -198,6 +198,9 @@ class Evaluation(Section):
         " word_error_first (that do not equal the first), wer, per, cer (errors in words, phonemes, characters)",
     )
     tokenize: str | None = Field(None, description="sacreBLEU's tokenizer (13a, none, zh …); null: by the target language")
+    group: bool = Field(
+        False, description="pairs with the same source are one sentence with several references, all of them right"
+    )
     during: bool = Field(True, description="translate validation sentences while training, not only take their loss")
     max_sentences: Whole = Field(200, gt=0, description="validation sentences translated at each look")
     samples: Whole = Field(3, ge=0, description="sample translations shown at each look")

@@ -8,7 +8,7 @@ from typing import Any
 from regard.architecture import Model
 from regard.batches import Limits, ordered
 from regard.evaluation.likelihood import likelihood
-from regard.evaluation.scores import Score, score
+from regard.evaluation.scores import References, Score, group_references, score
 from regard.text.corpus import Pair
 from regard.training.prepare import Prepared
 from regard.training.recipe import Recipe
@@ -50,19 +50,32 @@ def look(model: Model, recipe: Recipe, prepared: Prepared) -> Look:
     found = likelihood(model, ordered(prepared.valid, TOKENS, limits=limit))
     seen = Look(found.loss, found.token_accuracy)
     if how.during:
-        pairs = prepared.valid_pairs[: how.max_sentences]
+        pairs = spread(prepared.valid_pairs, how.max_sentences)
         texts, seen.scores = judge(model, recipe, prepared, pairs)
         chosen = range(0, len(pairs), max(len(pairs) // max(how.samples, 1), 1))[: how.samples]
         seen.samples = [(pairs[i].source, texts[i], pairs[i].target) for i in chosen]
     return seen
 
 
+def spread(pairs: list[Pair], count: int) -> list[Pair]:
+    """The pairs of at most `count` different sources, taken evenly from first to last: corpora are often sorted."""
+    sources = list(dict.fromkeys(pair.source for pair in pairs))
+    count = min(count, len(sources))
+    chosen = {sources[number * len(sources) // count] for number in range(count)}
+    return [pair for pair in pairs if pair.source in chosen]
+
+
 def judge(
     model: Model, recipe: Recipe, prepared: Prepared, pairs: list[Pair], greedy: bool = True
 ) -> tuple[list[str], dict[str, Score]]:
     """Translations of pairs and their scores; greedy while training, by the recipe's search at the end."""
-    translator = Translator(model, prepared.tokenizers, recipe.search_options())
-    texts = translator.translate([pair.source for pair in pairs], **({"num_beams": 1} if greedy else {}))
     how = recipe.evaluation
-    references = [[pair.target for pair in pairs]]
-    return texts, score(texts, references, how.metrics, language=recipe.data.target, tokenize=how.tokenize)
+    sources: list[str] = [pair.source for pair in pairs]
+    references: References = [[pair.target for pair in pairs]]
+    if how.group:
+        sources, references = group_references(pairs)
+    translator = Translator(model, prepared.tokenizers, recipe.search_options())
+    texts = translator.translate(sources, **({"num_beams": 1} if greedy else {}))
+    scores = score(texts, references, how.metrics, language=recipe.data.target, tokenize=how.tokenize)
+    found = dict(zip(sources, texts, strict=True))
+    return [found[pair.source] for pair in pairs], scores
