@@ -1,0 +1,1 @@
+"""Text: corpora, their cleaning, named data sets, tokenizers. Nothing here needs torch."""
