@@ -11,9 +11,8 @@ from hashlib import blake2b
 from types import ModuleType
 from typing import Literal
 
-from regard.text.corpus import Pair
-
 from regard.errors import UserError
+from regard.text.corpus import Pair
 from regard.text.grammar import chinese, english, french
 
 NAMES: dict[str, ModuleType] = {"en-fr": french, "en-zh": chinese}
