@@ -207,9 +207,9 @@ def _header(recipe: Recipe, splits: dict[str, list[Pair]], wish: Wish) -> str:
 
 
 def _jsonl(pairs: Sequence[Pair], wish: Wish) -> str:
-    return "".join(
-        json.dumps({wish.source: pair.source, wish.target: pair.target}, ensure_ascii=False) + "\n" for pair in pairs
-    )
+    names = ("src", "tgt") if wish.source == wish.target else (wish.source, wish.target)
+    rows = (dict(zip(names, (pair.source, pair.target), strict=True)) for pair in pairs)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def _write(path: Path, text: str) -> None:
