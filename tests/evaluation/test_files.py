@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from regard.errors import UserError
-from regard.evaluation.files import check_writable, one_line, write_json, write_lines
+from regard.evaluation.files import check_writable, one_line, write_lines
 
 
 def test_a_text_stays_one_line_and_only_real_line_ends_go() -> None:
@@ -32,13 +31,6 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_beside(tmp_path: Path) -
         write_lines(tmp_path / "out", ["new", "\ud800"])
     assert (tmp_path / "out").read_text(encoding="utf-8") == "old\n"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-def test_json_goes_to_a_file_or_to_stdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_json(tmp_path / "x.json", {"é": 1})
-    assert json.loads((tmp_path / "x.json").read_text(encoding="utf-8")) == {"é": 1}
-    write_json("-", {"a": [1, 2]})
-    assert json.loads(capsys.readouterr().out) == {"a": [1, 2]}
 
 
 def test_places_that_cannot_be_written_are_told_before_the_work(tmp_path: Path) -> None:

@@ -36,9 +36,10 @@ def command(
 ) -> None:
     """Compare two systems with paired bootstrap, by sentence length and sentence by sentence."""
     from regard.evaluation.compare import Comparing, compare
-    from regard.evaluation.files import check_writable, write_json
+    from regard.evaluation.files import check_writable
     from regard.evaluation.scores import Scoring
     from regard.evaluation.task import task_of_files
+    from regard.files import write_json
 
     check_writable(json)
     task = task_of_files(source, [reference, *(more or [])], source_lang, target_lang, allow_empty)

@@ -153,7 +153,7 @@ def _found(translator: Any, hypotheses: str | None, task: Task, options: Any, li
 
 
 def _tell(found: Evaluation, json: str | None, about: dict[str, Any]) -> None:
-    from regard.evaluation.files import write_json
+    from regard.files import write_json
 
     print("\n".join(found.lines()), file=sys.stderr if json == "-" else sys.stdout)
     if json is not None:

@@ -1,0 +1,287 @@
+"""What a recipe will cost, known before it runs: parameters, memory, products a token, time, by trying a few steps."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+
+from regard.architecture import Model, Targets
+from regard.batches import Batch, ordered
+from regard.training.loop import steps
+from regard.training.prepare import Prepared, limits, prepare
+from regard.training.recipe import Recipe
+from regard.training.run import Run
+
+WARM = 2
+"""First steps that are not timed: they meet cold caches and allocate the optimizer's memory."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes. weights, gradients, optimizer, ema: as they are held. activations: what the forward of the largest of some
+    batches, the longest sentences among them, keeps for its backward, each storage once. peak: the most that this process
+    had while it planned (its libraries and the data included), on a GPU the most that tensors took."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    ema: int
+    activations: int
+    peak: int
+
+    @property
+    def training(self) -> int:
+        """What a training step needs for the model: all but the peak."""
+        return self.weights + self.gradients + self.optimizer + self.ema + self.activations
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a recipe will cost here.
+
+    parameters: numbers learned, tied ones once; by_part: in the encoder, the decoder, the head, a tied matrix where it
+    comes first. forward_flops: of the matrix products of a forward pass, a target token, padding included, over real
+    batches; training_flops: three times that (the backward has two products for each). step_seconds: median of the timed
+    steps. tokens_per_second: target tokens trained. flops_per_second: of the products, while training. epoch_steps: steps
+    an epoch. steps: expected until the recipe ends, seconds: and how long they take, evaluations not counted; 0 if
+    unknown.
+    """
+
+    parameters: int
+    by_part: dict[str, int]
+    memory: Memory
+    forward_flops: float
+    training_flops: float
+    timed_steps: int
+    step_seconds: float
+    tokens_per_second: float
+    flops_per_second: float
+    fill: float
+    epoch_steps: int
+    steps: int
+    seconds: float
+    device: str
+    threads: int
+
+    def lines(self) -> list[str]:
+        """For the terminal."""
+        memory, million = self.memory, 1e6
+        parts = ", ".join(f"{name} {count:,}" for name, count in self.by_part.items())
+        held = {
+            "weights": memory.weights,
+            "gradients": memory.gradients,
+            "optimizer": memory.optimizer,
+            "running mean": memory.ema,
+            "activations of the largest batch": memory.activations,
+        }
+        return [
+            f"parameters  {self.parameters:,} ({parts})",
+            f"memory      {_bytes(memory.training)} to train: "
+            + ", ".join(f"{name} {_bytes(size)}" for name, size in held.items() if size),
+            f"            this process took {_bytes(memory.peak)} at most while planning",
+            f"products    {self.forward_flops / million:.2f} MFLOP a target token forward, "
+            f"{self.training_flops / million:.2f} to train (padding included, batches {self.fill:.0%} full)",
+            f"speed       {self.tokens_per_second:,.0f} target tokens a second, {self.flops_per_second / 1e9:.1f} GFLOP/s, "
+            f"{self.step_seconds:.2f} s a step ({self.timed_steps} steps timed on {self.device}, {self.threads} threads)",
+            f"time        {self.steps:,} steps ({self.steps / max(self.epoch_steps, 1):.1f} epochs of "
+            f"{self.epoch_steps:,}), {_duration(self.seconds)} without evaluations",
+        ]
+
+    def json(self) -> dict[str, Any]:
+        """One JSON-able object."""
+        return asdict(self)
+
+
+def plan(recipe: Recipe, count: int = 8, prepared: Prepared | None = None) -> Plan:
+    """Plan a recipe by preparing its data, building its model, and timing `count` real steps on this machine.
+
+    prepared: the data, if it is at hand. Nothing is kept but the caches of `prepare`. UserError as for training.
+    """
+    if recipe.training.threads:
+        torch.set_num_threads(recipe.training.threads)
+    prepared = prepare(recipe) if prepared is None else prepared
+    with TemporaryDirectory() as folder:
+        run = Run(recipe, prepared, Path(folder))
+        some = [next(run.stream) for _ in range(4)]
+        longest = next(iter(ordered(prepared.train, run.stream.budget, limits=limits(recipe))))
+        flops, tokens = _forward_flops(run, some)
+        activations = _activations(run, [*some, longest])
+        seconds, targets = _timed(run, count)
+    step, per_token = median(seconds), flops / tokens
+    speed = sum(targets) / sum(seconds)
+    batches = -(-run.stream.batches // recipe.training.accumulate)
+    expected, total = _expected(recipe, batches, step)
+    return Plan(
+        parameters=sum(p.numel() for p in run.plain.parameters()),
+        by_part=_by_part(run.plain),
+        memory=_memory(run, activations),
+        forward_flops=per_token,
+        training_flops=3 * per_token,
+        timed_steps=len(seconds),
+        step_seconds=step,
+        tokens_per_second=speed,
+        flops_per_second=3 * per_token * speed,
+        fill=run.stream.fill,
+        epoch_steps=batches,
+        steps=expected,
+        seconds=total,
+        device=str(run.accelerator.device),
+        threads=torch.get_num_threads(),
+    )
+
+
+def forward_flops(model: Model, batch: Batch) -> int:
+    """FLOPs of the matrix products of a forward pass over a batch on the CPU, a multiplication and an addition as two.
+
+    Elementwise work, softmax and norms are left out: their time is memory's. Padding is multiplied like the rest.
+    """
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=_UNCOUNTED) as counter:
+            layouts = {"layout": batch.layout, "output_layout": batch.output_layout, "segments": batch.segments}
+            model(batch.inputs, batch.outputs, **layouts)
+    finally:
+        model.train(training)
+    return int(counter.get_total_flops())
+
+
+def saved_bytes(model: nn.Module, forward: Any) -> int:
+    """Bytes that calling `forward()` keeps for the backward: each storage once, the model's weights not at all."""
+    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    kept: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        # held until the end: a storage that is freed could give its address to the next
+        kept.setdefault(tensor.untyped_storage().data_ptr(), tensor)
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        forward()
+    return sum(t.untyped_storage().nbytes() for address, t in kept.items() if address not in weights)
+
+
+def _forward_flops(run: Run, batches: list[Batch]) -> tuple[int, int]:
+    """Of some batches, and their target tokens; counted on the CPU, whose kernels are all known."""
+    model = run.description.build()
+    return sum(forward_flops(model, batch) for batch in batches), sum(batch.target_tokens for batch in batches)
+
+
+# FlopCounterMode does not know these two kernels of CPUs.
+def _attention(query: Any, key: Any, value: Any, *rest: Any, out_shape: Any = None, **more: Any) -> int:
+    return sdpa_flop_count(query, key, value)
+
+
+def _lstm(x: Any, given: Any, hidden: Any, *rest: Any, out_shape: Any = None, **more: Any) -> int:
+    return 2 * x[0] * x[1] * (given[0] * given[1] + hidden[0] * hidden[1])
+
+
+_UNCOUNTED = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    torch.ops.aten.mkldnn_rnn_layer: _lstm,
+}
+
+
+def _timed(run: Run, count: int) -> tuple[list[float], list[int]]:
+    """Seconds and target tokens of `count` steps, after the first ones."""
+    seconds, targets = [], []
+    run.plain.train()
+    going = steps(run)
+    for number in range(WARM + count):
+        with _watched(run) as watch:
+            step = next(going)
+        if number >= WARM:
+            seconds.append(watch[0])
+            targets.append(step.target_tokens)
+    return seconds, targets
+
+
+@contextmanager
+def _watched(run: Run) -> Iterator[list[float]]:
+    def now() -> float:
+        if run.accelerator.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    found, began = [0.0], now()
+    yield found
+    found[0] = now() - began
+
+
+def _activations(run: Run, batches: list[Batch]) -> int:
+    """Of the batch that keeps most."""
+
+    def forward(batch: Batch) -> None:
+        layouts = {"layout": batch.layout, "output_layout": batch.output_layout, "segments": batch.segments}
+        with run.accelerator.autocast():
+            run.model(batch.inputs, batch.outputs, targets=Targets(batch.targets), **layouts)
+
+    run.plain.train()
+    moved = [batch.to(run.accelerator.device) for batch in batches]
+    return max(saved_bytes(run.plain, lambda batch=batch: forward(batch)) for batch in moved)
+
+
+def _memory(run: Run, activations: int) -> Memory:
+    weights = sum(p.numel() * p.element_size() for p in run.plain.parameters())
+    states = [t for held in run.optimizer.state.values() for t in held.values() if isinstance(t, Tensor)]
+    average = sum(t.numel() * t.element_size() for t in (run.average or {}).values())
+    optimizer = sum(t.numel() * t.element_size() for t in states)
+    return Memory(weights, weights, optimizer, average, activations, _peak(run.accelerator.device))
+
+
+def _peak(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _by_part(model: Model) -> dict[str, int]:
+    seen: set[int] = set()
+    found = {}
+    for name, part in (("encoder", model.encoder), ("decoder", model.decoder), ("head", model.head)):
+        own = [] if part is None else [p for p in part.parameters() if id(p) not in seen]
+        seen |= {id(p) for p in own}
+        if own:
+            found[name] = sum(p.numel() for p in own)
+    return found
+
+
+def _expected(recipe: Recipe, epoch_steps: int, step_seconds: float) -> tuple[int, float]:
+    """Steps and seconds until the first of the recipe's limits."""
+    its = recipe.training
+    ends = []
+    if its.max_steps:
+        ends.append(its.max_steps)
+    if its.max_epochs:
+        ends.append(its.max_epochs * epoch_steps)
+    if its.max_minutes:
+        ends.append(int(60 * its.max_minutes / step_seconds))
+    return (min(ends), min(ends) * step_seconds) if ends else (0, 0.0)
+
+
+def _bytes(size: int) -> str:
+    amount, unit = float(size), 0
+    while amount >= 1000 and unit < 4:
+        amount, unit = amount / 1000, unit + 1
+    return f"{amount:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[unit]}"
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
