@@ -23,6 +23,7 @@ class Words:
 
     vocab_size: int = 4000
     hash: str = "words"
+    dropout: float = 0.3
     pad: int = 0
     unk: int = 1
     bos: int = 2
@@ -39,7 +40,7 @@ class Words:
             [
                 self._id(part)
                 for word in text.split()
-                for part in ((word,) if sample is None or draw.random() < 0.7 else (word[:1], word[1:] + "#"))
+                for part in ((word,) if sample is None or draw.random() >= self.dropout else (word[:1], word[1:] + "#"))
             ]
             for text in texts
         ]

@@ -9,6 +9,8 @@ import regard.batches.data as data_module
 from regard.batches import ResampledPairs, TokenisedPairs
 from regard.batches.data import content_key
 from regard.errors import UserError
+from regard.text.corpus import Pair
+from regard.text.tokenizer import Plan, Tokenizers, train_tokenizer
 
 
 def _ids(data):
@@ -152,7 +154,8 @@ def test_resampling_depends_on_seed_and_epoch_alone(words, numbered, ahead):
     assert again.key == data.key
     other = ResampledPairs(pairs, words, seed=6)
     assert _ids(other.at(0)) != epochs[0]
-    assert other.key != data.key
+    words.target.dropout = 0.2
+    assert len({data.key, other.key, ResampledPairs(pairs, words, seed=5, plain=data.plain).key}) == 3
 
 
 def test_resampling_draws_pieces_and_sides_apart(words, numbered, monkeypatch):
@@ -166,3 +169,16 @@ def test_resampling_draws_pieces_and_sides_apart(words, numbered, monkeypatch):
 def test_resampling_needs_the_encoding_of_the_same_pairs(words, numbered):
     with pytest.raises(ValueError, match="3 pairs"):
         ResampledPairs(numbered(3), words, seed=1, plain=TokenisedPairs.build(numbered(4), words))
+
+
+def test_with_the_real_tokenizer(numbered, tmp_path):
+    lines = ["the old harbour wakes before the sun", "boats leave the harbour at dawn"] * 5
+    tokenizer = train_tokenizer(lines, Plan(kind="bpe", vocab_size=300, dropout=0.5))
+    both = Tokenizers(tokenizer, tokenizer, shared=True)
+    pairs = [Pair(line, line[::-1], number) for number, line in enumerate(lines, 1)]
+    plain = TokenisedPairs.build(pairs, both, tmp_path)
+    drawn = [ResampledPairs(pairs, both, 1, plain).at(3) for _ in range(2)]
+    assert _ids(drawn[0]) == _ids(drawn[1]) != _ids(plain)
+    for data in (plain, drawn[0]):
+        texts = [(tokenizer.decode(source), tokenizer.decode(target)) for source, target in _ids(data)]
+        assert texts == [(pair.source, pair.target) for pair in pairs]

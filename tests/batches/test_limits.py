@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -34,8 +36,6 @@ def test_s_data_07_the_limit_counts_subwords_not_words(words):
 
         def encode_batch(self, texts, sample=None):
             return [[4] * (15 * len(text.split())) for text in texts]
-
-    from dataclasses import replace
 
     both = replace(words, source=Bursting())
     line = type("Line", (), {"source": "w " * 40, "target": "t", "line": 1})

@@ -216,7 +216,8 @@ class ResampledPairs:
         if len(self.plain) != len(pairs):
             raise ValueError(f"{len(pairs)} pairs, but {len(self.plain)} in their plain encoding")
         self.name = self.plain.name
-        self.key = f"{self.plain.key}-sampled-{seed}"
+        dropped = tokenizers.source.dropout, tokenizers.target.dropout
+        self.key = f"{self.plain.key}-sampled-{seed}-{dropped[0]}-{dropped[1]}"
         self.lines = self.plain.lines
         self._texts = [pair.source for pair in pairs], [pair.target for pair in pairs]
         self._tokenizers, self._seed = tokenizers, seed & (1 << 64) - 1
