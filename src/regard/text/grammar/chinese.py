@@ -25,7 +25,7 @@ from regard.text.grammar.chinese_words import (
     VERBS,
     Verb,
 )
-from regard.text.grammar.english import Clause, Phrase, Pronoun, Tense, pick
+from regard.text.grammar.english import Clause, Phrase, Pronoun, Question, Tense, pick
 
 
 def _before(adjective: str, kinds: tuple[str, ...]) -> str:
@@ -173,13 +173,13 @@ def _draw_be(rng: random.Random) -> Clause:
     return Clause(subject, "be", tense, rng.random() < 0.3, question, adjective=adjective, time=time)
 
 
-def _draw_question(rng: random.Random, verb: Verb, tense: Tense) -> str:
+def _draw_question(rng: random.Random, verb: Verb, tense: Tense) -> Question:
     asking = rng.random()
     if asking < 0.6:
         return ""
     if asking < 0.8:
         return "yes"
-    question = pick(rng, ("why", "where", "who", "what"))
+    question: Question = pick(rng, ("why", "where", "who", "what"))
     if question == "where":
         return question if verb.still and tense in ("present", "future") else "why"
     if question == "what":
@@ -233,7 +233,7 @@ def bound() -> int:
     No English past form is a word of a noun phrase, so the verb parts the two phrases, and a phrase is one string for
     one choice of determiner, adjective and noun: the count is a product.
     """
-    ends = dict.fromkeys(("person", "animal", "thing", "food"), 0)
+    ends: dict[str, int] = dict.fromkeys(("person", "animal", "thing", "food"), 0)
     for name, its in NOUNS.items():
         determiners = 2 if name in UNOWNED else 2 + len(OWNERS)  # the, this, my …, each of one or of many
         ends[its.kinds[0]] += (1 + len(sum(_fitting(name), ()))) * 2 * determiners

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Noun:
+    """measure: its measure word. kinds: what the noun may be to a verb."""
+
     word: str
     measure: str
     kinds: tuple[str, ...]

@@ -8,10 +8,11 @@ would show ("I am happy", "we arrived"), the sentence is not made.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import cache
 
 from regard.text.grammar import english
-from regard.text.grammar.english import Clause, Phrase, Pronoun, Tense, pick
+from regard.text.grammar.english import Clause, Phrase, Pronoun, Question, Tense, pick
 from regard.text.grammar.french_words import (
     ADJECTIVES,
     BE,
@@ -41,6 +42,8 @@ ASKS = {
     "what": ["qu'est-ce", "que"],
     "who": ["qui"],
 }
+OFTEN = (*VERBS, "go", "go", "come", "return")
+"""Verbs as often as they are drawn: going to places needs à, au, aux, and aller is like no other verb."""
 ELIDED = {"le", "la", "je", "ne", "de", "que", "me"}
 
 
@@ -200,30 +203,29 @@ def _draw_recipient(rng: random.Random, subject: Phrase | Pronoun | None) -> Phr
 
 def _draw_be(rng: random.Random, tense: Tense, negative: bool) -> Clause:
     """A subject and what it is; I and we only with adjectives that are alike for men and women."""
-    question = "yes" if rng.random() < 0.25 else ""
+    question: Question = "yes" if rng.random() < 0.25 else ""
+    if rng.random() < 0.5:
+        word = pick(rng, ("I", "he", "she", "we", "they"))
+        fit = [name for name, its in ADJECTIVES.items() if "person" in its.kinds]
+        if word in ("I", "we"):
+            fit = [name for name in fit if ADJECTIVES[name].masculine == ADJECTIVES[name].feminine]
+        return Clause(Pronoun(word), "be", tense, negative, question, adjective=pick(rng, fit))
     adjective = pick(rng, tuple(ADJECTIVES))
-    its = ADJECTIVES[adjective]
-    if "person" in its.kinds and rng.random() < 0.4:
-        words = ("I", "he", "she", "we", "they") if its.masculine == its.feminine else ("he", "she", "they")
-        subject: Phrase | Pronoun = Pronoun(pick(rng, words))
-    else:
-        bare = draw_phrase(rng, its.kinds)
-        subject = Phrase(bare.noun, bare.determiner, bare.plural, bare.adjectives[:1], bare.number)
-        if adjective in subject.adjectives:
-            subject = Phrase(bare.noun, bare.determiner, bare.plural, (), bare.number)
-    return Clause(subject, "be", tense, negative, question, adjective=adjective)
+    subject = draw_phrase(rng, ADJECTIVES[adjective].kinds)
+    kept = tuple(name for name in subject.adjectives[:1] if name != adjective)
+    return Clause(replace(subject, adjectives=kept), "be", tense, negative, question, adjective=adjective)
 
 
 def draw(rng: random.Random) -> Clause:
     """A sentence by chance."""
     tense: Tense = pick(rng, ("present", "past", "future"))
     negative = rng.random() < 0.3
-    if rng.random() < 0.12:
+    if rng.random() < 0.14:
         return _draw_be(rng, tense, negative)
-    name = pick(rng, tuple(VERBS))
+    name = pick(rng, OFTEN)
     verb = VERBS[name]
     asking = rng.random()
-    question = "" if asking < 0.6 else "yes" if asking < 0.85 else pick(rng, ("why", "where", "who", "what"))
+    question: Question = "" if asking < 0.6 else "yes" if asking < 0.85 else pick(rng, ("why", "where", "who", "what"))
     asks_what = {"thing", "food"} & set(verb.objects) and not verb.gives
     if (question == "what" and not asks_what) or (question == "where" and not verb.still):
         question = "why"
@@ -258,7 +260,7 @@ def bound() -> int:
     No English past form is a word of a noun phrase, so the verb parts the two phrases, and a phrase is one string for
     one choice of determiner, adjective and noun: the count is a product.
     """
-    ends = dict.fromkeys(("person", "animal", "thing", "food"), 0)
+    ends: dict[str, int] = dict.fromkeys(("person", "animal", "thing", "food"), 0)
     for name, its in NOUNS.items():
         determiners = 4 if name in UNOWNED else len(DETERMINERS) - 1  # the, a, this, some (of many), my …, but not any
         ends[its.kinds[0]] += (1 + len(sum(_fitting(name), ()))) * determiners
