@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from regard.text.files import write_text
+from regard.files import write_text
 
 
 def write_document(target: str, document: dict[str, Any]) -> None:

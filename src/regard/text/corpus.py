@@ -48,9 +48,9 @@ Spec = PairFiles | Table | str | Path
 
 
 def open_corpus(spec: Spec, source: str, target: str, root: str | Path | None = None) -> list[Pair]:
-    """All pairs of a corpus. `spec`: PairFiles, Table, the path of a .tsv, .jsonl or .parquet file, "SOURCE,TARGET" (two line
-    files), or PREFIX where PREFIX.source and PREFIX.target exist; relative paths start at `root`. UserError if a file is
-    missing, unequal, malformed or empty."""
+    """All pairs of a corpus. `spec`: PairFiles, Table, the path of a .tsv, .jsonl or .parquet file, "SOURCE,TARGET" (two
+    line files), or PREFIX where PREFIX.source and PREFIX.target exist; relative paths start at `root`. UserError if a file
+    is missing, unequal, malformed or empty."""
     pairs = list(read_pairs(resolve(spec, source, target, root), source, target))
     if not pairs:
         raise UserError(f"{name_of(spec)}: holds no pairs")
@@ -166,19 +166,14 @@ def _table(table: Table) -> Iterator[Pair]:
     for number, line in rows:
         cells = line.split("\t")
         if line and len(cells) < max(first, second):
-            raise UserError(
-                f"{table.path}:{number}: has {_many(len(cells), 'column')}, at least {max(first, second)} with tabs between are needed"
-            )
+            found = f"has {len(cells)} column{'s' if len(cells) > 1 else ''}"
+            raise UserError(f"{table.path}:{number}: {found}, at least {max(first, second)} with tabs between are needed")
         if not line:
             cells = [""] * max(first, second)
         source, target = cells[first - 1], cells[second - 1]
         if table.edit is not None and line:
             source, target = table.edit(source, target, cells)
         yield Pair(source, target, number)
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _jsonl(path: Path, source: str, target: str) -> Iterator[Pair]:

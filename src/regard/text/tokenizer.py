@@ -14,8 +14,8 @@ from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import UserError
+from regard.files import write_text
 from regard.text.dropout import Segmenter
-from regard.text.files import write_text
 from regard.text.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Plan, train_backend
 
 __all__ = ["Plan", "Stream", "Tokenizer", "Tokenizers", "Tokens", "train_tokenizer"]
@@ -122,6 +122,7 @@ class Tokenizer:
     def save(self, folder: str | Path, name: str = "tokenizer.json") -> Path:
         """Write the one file of this vocabulary; the folder is made if missing."""
         path = Path(folder) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, self.backend.to_str(pretty=True) + "\n")
         return path
 
