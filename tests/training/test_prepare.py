@@ -159,7 +159,7 @@ def test_cmudict_is_letters_to_phonemes_without_stress(data_root: Path, tmp_path
     assert len(source) == len(prepared.tokenizers.source.decode(source.tolist()))
     assert len(target) == len(text.split())
     assert not any(letter.isdigit() for letter in text)
-    assert prepared.tokenizers.target.vocab_size <= 4 + 39
+    assert prepared.tokenizers.target.vocab_size <= 4 + 39 + 1  # specials, phonemes, the blank
 
 
 def test_multi30k_on_the_published_scale_has_12103_german_tokens(data_root: Path) -> None:

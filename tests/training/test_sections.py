@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from regard.text.clean import Rules
 from regard.training.recipe import Recipe
 from regard.training.sections import Clean, Data, Tokens, Training
 
@@ -45,3 +46,7 @@ def test_what_contradicts_itself_is_refused() -> None:
         Training(max_steps=1, betas=[0.9, 1.0])
     with pytest.raises(ValidationError):
         Clean(max_ratio=float("nan"))
+
+
+def test_the_rules_of_cleaning_are_the_cleaners_own_with_its_defaults() -> None:
+    assert Clean().model_dump() == vars(Rules())

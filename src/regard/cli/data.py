@@ -153,6 +153,6 @@ def _tell(report: Report, json: str | None, files: list[str] | None = None) -> N
     for path in files or []:
         print(f"wrote {path}", file=sys.stderr)
     if json is not None:
-        from regard.cli.documents import write_document
+        from regard.files import write_json
 
-        write_document(json, report.json() | ({"files": files} if files else {}))
+        write_json(json, report.json() | ({"files": files} if files else {}))

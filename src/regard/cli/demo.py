@@ -60,9 +60,9 @@ def command(
     out = sys.stderr if json == "-" else sys.stdout
     print(report(document, picture(translator, samples, texts)), file=out)
     if json is not None:
-        from regard.cli.documents import write_document
+        from regard.files import write_json
 
-        write_document(json, document)
+        write_json(json, document)
 
 
 def _fresh(folder: Path) -> Path:

@@ -46,7 +46,7 @@ def command(
         typer.echo(f"wrote {file}", err=True)
     typer.echo(f"next: regard train {path} output=runs/{path.stem}", err=True)
     if json is not None:
-        from regard.cli.documents import write_document
+        from regard.files import write_json
 
         document = {"recipe": str(path), "files": [str(file) for file in written.files], "pairs": written.counts}
-        write_document(json, document | {"report": written.report.json(), "settings": its.model_dump()})
+        write_json(json, document | {"report": written.report.json(), "settings": its.model_dump()})

@@ -35,9 +35,9 @@ def command(
 
     result = train(loaded, output, resume)
     if json is not None:
-        from regard.cli.documents import write_document
+        from regard.files import write_json
 
-        write_document(json, _document(result))
+        write_json(json, _document(result))
 
 
 def split_output(recipe: str, settings: list[str]) -> tuple[Path, list[str]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
-from regard.text.clean import Report, Rules, check
+from regard.text.clean import Report, check
 from regard.text.corpus import Pair, open_corpus
 from regard.training.recipe import Recipe
 from regard.training.recipe import check as checked
@@ -77,7 +77,7 @@ def write_initial_recipe(wish: Wish) -> Written:
         if path.exists() or path.is_symlink():
             raise UserError(f"{path} exists and is not overwritten; choose another --output")
     pairs = open_corpus(wish.data, wish.source, wish.target)
-    report = check(pairs, Rules())
+    report = check(pairs)
     whole = [pair for pair in pairs if pair.source.strip() and pair.target.strip()]
     if len(whole) < FEWEST:
         raise UserError(f"{wish.data}: {len(whole)} pairs with text on both sides; at least {FEWEST} are needed")
@@ -179,7 +179,6 @@ def _recipe(measured: Measured, wish: Wish, split: list[Path]) -> Recipe:
     given = [wish.data, wish.valid, wish.test]
     train, valid, test = [path.name for path in split] or [_absolute(spec) for spec in given if spec is not None]
     data = {"source": wish.source, "target": wish.target, "train": train, "valid": valid, "test": test}
-    data |= {"clean": {"drop_empty": True, "drop_duplicates": True, "max_ratio": 9.0}}
     about = f"{wish.source} to {wish.target}, from {Path(wish.data.split(',')[0]).name}"
     base = {key: value for key, value in gather(BASE).values.items() if key != "data"}
     own = {"name": wish.output.stem, "description": about, "data": data, **choose(measured)}

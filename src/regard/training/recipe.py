@@ -28,6 +28,13 @@ GIVEN = ("vocab_size", "target_vocab_size", "pad")
 """Arguments of an architecture that the tokenizers decide."""
 
 
+ARGUMENTS = {
+    "dropout": "share of values left out in training: more for less data",
+    "num_layers": "layers of the encoder, and of the decoder",
+}
+"""What arguments that most architectures have mean."""
+
+
 class Recipe(Section):
     """One training run."""
 
@@ -73,6 +80,8 @@ def _lines(section: Section, depth: int, comments: bool) -> list[str]:
         else:
             lines += [indent + line for line in dump({name: value}).split("\n")]
     for name, value in (section.model_extra or {}).items():
+        if comments:
+            lines.append(f"{indent}# {ARGUMENTS.get(name, 'an argument of this architecture')}")
         lines += [indent + line for line in dump({name: value}).split("\n")]
     return lines
 

@@ -33,12 +33,12 @@ class Clean(Section):
     """Which pairs of the training text are left out before training; each is counted in the report."""
 
     drop_empty: bool = Field(True, description="drop pairs with an empty side")
-    drop_copies: bool = Field(False, description="drop pairs whose target equals their source")
-    drop_duplicates: bool = Field(False, description="drop pairs that stood before")
-    max_words: Whole | None = Field(None, gt=0, description="drop pairs with more words than this on a side")
-    max_characters: Whole | None = Field(None, gt=0, description="drop pairs with more characters than this on a side")
+    drop_copies: bool = Field(True, description="drop pairs whose target equals their source")
+    drop_duplicates: bool = Field(True, description="drop pairs that stood before")
+    max_words: Whole | None = Field(250, gt=0, description="drop pairs with more words than this on a side")
+    max_characters: Whole | None = Field(2000, gt=0, description="drop pairs with more characters than this on a side")
     max_ratio: float | None = Field(
-        None, ge=1, description="drop pairs with one side more than so many times as long as the other, in characters"
+        9.0, ge=1, description="drop pairs with a side so many times longer, beside the other, than is usual in this corpus"
     )
 
 
