@@ -227,11 +227,15 @@ def _activations(run: Run, batches: list[Batch]) -> int:
     def forward(batch: Batch) -> None:
         layouts = {"layout": batch.layout, "output_layout": batch.output_layout, "segments": batch.segments}
         with run.accelerator.autocast():
-            run.model(batch.inputs, batch.outputs, targets=Targets(batch.targets), **layouts)
+            run.model(batch.inputs, batch.outputs, targets=_targets(batch), **layouts)
 
     run.plain.train()
     moved = [batch.to(run.accelerator.device) for batch in batches]
     return max(saved_bytes(run.plain, lambda batch=batch: forward(batch)) for batch in moved)
+
+
+def _targets(batch: Batch) -> Targets | None:
+    return None if batch.targets is None else Targets(batch.targets)
 
 
 def _memory(run: Run, activations: int) -> Memory:
