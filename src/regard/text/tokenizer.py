@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from tokenizers import Encoding
@@ -78,10 +79,13 @@ class Tokenizer:
         """Ids of `text` with the characters and the word of each."""
         encoding = self._encode([text])[0]
         offsets = _one_character_each(text, encoding)
-        if self._prefixed:
-            words = _numbered(encoding.word_ids)
-        else:
-            words = [_word_before(text, start) for start, _ in offsets]
+        if not self._prefixed:
+            return Tokens(encoding.ids, offsets, _between_spaces(text, offsets))
+        for place, (start, end) in enumerate(offsets):
+            # The space that the normaliser puts in front stands for nothing in the text.
+            if self.piece(encoding.ids[place]) in (" ", "Ġ") and (place == 0 or not text[start:end].isspace()):
+                offsets[place] = (start, start)
+        words = _numbered(encoding.word_ids)
         return Tokens(encoding.ids, offsets, words)
 
     def decode(self, ids: Sequence[int], skip_specials: bool = True) -> str:
@@ -328,8 +332,10 @@ def _numbered(words: Sequence[int | None]) -> list[int]:
     return numbers
 
 
-def _word_before(text: str, start: int) -> int:
-    return len(text[: start + 1].split(" ")) - 1
+def _between_spaces(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """Word numbers where the pipeline knows no words: a space begins the next one."""
+    at = list(accumulate(int(character == " ") for character in text))
+    return [at[start] for start, _ in offsets]
 
 
 def _one_line(error: Exception) -> str:
