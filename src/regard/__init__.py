@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regard.architecture import Answer, Description, Model, Targets
     from regard.decoding.options import Search
     from regard.errors import UserError
+    from regard.inspection.tape import record
     from regard.layout import Layout
     from regard.translator import Translation, Translator, load
 
@@ -30,6 +31,7 @@ _WHERE = {
     "Translator": "regard.translator",
     "UserError": "regard.errors",
     "load": "regard.translator",
+    "record": "regard.inspection.tape",
 }
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "Translator",
     "UserError",
     "load",
+    "record",
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -76,22 +76,24 @@ class Translator:
         prefix: Sequence[str] | None = None,
         batch_tokens: int = BATCH_TOKENS,
         workers: int = 1,
+        first: int = 0,
         **search: Any,
     ) -> list[str] | list[Translation]:
         """A translation of each text, in order; with `details` a Translation each.
 
         search: any option of `Search` by name (num_beams, length_penalty, num_return, sample …), None for this
         translator's own. prefix: for each text how its translation begins. An empty text has an empty translation. A
-        source longer than the model reads loses its end, which is logged and flagged. UserError for wrong options.
+        source longer than the model reads loses its end, which is logged and flagged. first: the number of the first
+        text, on which samples depend beside the seed. UserError for wrong options.
         """
         if isinstance(texts, str):
             raise UserError('translate takes a list of texts, not one text: write translate(["…"])')
-        options = search_options(self.search, **search)
+        options = self._options(search)
         sources = [self._encode(ids, text) for ids, text in zip(self.tokenizer.encode_batch(list(texts)), texts)]
         begin = None if prefix is None else self.tokenizers.target.encode_batch(list(prefix))
         bos, eos = self.tokenizers.target.bos, self.tokenizers.target.eos
         answers = translate_ids(
-            self.model, sources, options, bos, eos, batch_tokens=batch_tokens, prefix=begin, workers=workers
+            self.model, sources, options, bos, eos, batch_tokens=batch_tokens, prefix=begin, workers=workers, first=first
         )
         cut = sum(answer[0].source_cut for answer in answers)
         if cut:
@@ -102,9 +104,16 @@ class Translator:
 
     def stream(self, texts: Iterable[str], *, window: int = WINDOW, **options: Any) -> Iterator[Any]:
         """`translate` for any number of texts, endless ones too: `window` of them are read, translated and given back."""
-        left = iter(texts)
+        left, first = iter(texts), 0
         while chunk := list(islice(left, window)):
-            yield from self.translate(chunk, **options)
+            yield from self.translate(chunk, first=first, **options)
+            first += len(chunk)
+
+    def _options(self, named: Mapping[str, Any]) -> Search:
+        """The options of one call. What the model could write but no text has is never written."""
+        options = search_options(self.search, **named)
+        absent = range(self.tokenizers.target.vocab_size, self.model.description.head.vocab_size)
+        return replace(options, suppress_tokens=(*options.suppress_tokens, *absent)) if absent else options
 
     def _encode(self, ids: list[int], text: str) -> list[int]:
         return [*ids, self.tokenizer.eos] if text.strip() else [self.tokenizer.eos]
@@ -117,7 +126,7 @@ class Translator:
 
     def _translation(self, source: str, answer: Hypothesis, unknown: int) -> Translation:
         target = self.tokenizers.target
-        tokens = [target.token(i) for i in answer.ids]
+        tokens = [target.piece(i) for i in answer.ids]
         facts = (answer.score, answer.log_prob, tokens, list(answer.token_log_probs), answer.finished, answer.source_cut)
         return Translation(source, target.decode(answer.ids), *facts, unknown)
 

@@ -88,28 +88,6 @@ def test_a_loaded_model_trains(tmp_path):
     assert model.encoder.embed.tokens.weight is model.head.project.weight
 
 
-@pytest.mark.parametrize("kind", ["post", "gated"])
-def test_shards_with_an_index(tmp_path, kind):
-    model = make(kind)
-    save_model(tmp_path, model, shard_bytes=6_000)
-    shards = sorted(f.name for f in tmp_path.glob("model-0*.safetensors"))
-    index = json.loads((tmp_path / "model.safetensors.index.json").read_text(encoding="utf-8"))
-    assert len(shards) > 2
-    assert set(index["weight_map"].values()) == set(shards)
-    assert not (tmp_path / "model.safetensors").exists()
-    assert torch.equal(answer(load_model(tmp_path)[0]), answer(model))
-    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
-    save_model(tmp_path, model)
-    assert not list(tmp_path.glob("model-0*"))
-    assert not (tmp_path / "model.safetensors.index.json").exists()
-    assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "mine"
-    assert torch.equal(answer(load_model(tmp_path)[0]), answer(model))
-    save_model(tmp_path, model, shard_bytes=6_000)
-    (tmp_path / shards[1]).unlink()
-    with pytest.raises(UserError, match=f"names {shards[1]}, which is missing"):
-        load_model(tmp_path)
-
-
 class Full:
     """Tokenizers on a disk that is full."""
 

@@ -29,7 +29,7 @@ def check_fit(description: Description, ids: Mapping[str, int | None], tokenizer
             continue
         tokenizer, size = getattr(tokenizers, side), half.embed.vocab_size
         if tokenizer.vocab_size > size:
-            extra = [tokenizer.token(i) for i in range(size, tokenizer.vocab_size)]
+            extra = [tokenizer.piece(i) for i in range(size, tokenizer.vocab_size)]
             shown = ", ".join(map(repr, extra[:10])) + (" …" if len(extra) > 10 else "")
             raise UserError(
                 f"{where}: the model has {size} {side} entries, the tokenizer {tokenizer.vocab_size}; the model lacks"

@@ -25,11 +25,14 @@ from regard.architecture import Description, Model, from_json, to_json
 from regard.checkpoints.card import card
 from regard.checkpoints.fit import check_fit, ids_of
 from regard.checkpoints.rules import Format, Weights, give, read_config, same_names, take, write_config
-from regard.checkpoints.tensors import FILE, INDEX, SHARD_BYTES, TensorFiles, read_json, write_json, write_tensors
+from regard.checkpoints.tensors import FILE, INDEX, SHARD_BYTES, TensorFiles, read_json, write_tensors
 from regard.errors import UserError
+from regard.files import write_json, write_text
 
 CONFIG, GENERATION, OWN, CARD = "config.json", "generation_config.json", "regard.json", "README.md"
 OWN_VERSION = 1
+OWN_IDS = {"bos": 2, "eos": 3}
+"""Ids of the start and the end mark in every tokenizer that regard trains."""
 SEARCH = {"num_beams": 5, "length_penalty": 1.0}
 """The search that a folder asks for where its maker said nothing else."""
 
@@ -78,13 +81,14 @@ def save_model(
 ) -> None:
     """Write a model folder, whole or not at all; files of other kinds that the folder holds stay as they are.
 
-    tokenizers: a `Tokenizers`, or None if the folder is to have none (then meta["ids"] may say pad, bos, eos). meta: what
+    tokenizers: a `Tokenizers`, or None if the folder is to have none (then meta["ids"] may say bos and eos). meta: what
     else is known: source, target (languages), data, recipe, training, search, scores (name -> value, signature). The
     weights keep their number type; tied ones are stored once. UserError: the folder cannot be written, or model and
     tokenizer do not fit.
     """
     model, folder, meta = unwrap(model), Path(folder), dict(meta or {})
-    ids = meta.pop("ids", {}) | ids_of(tokenizers)
+    told = {name: value for name, value in meta.pop("ids", {}).items() if value is not None}
+    ids = OWN_IDS | told | ids_of(tokenizers)
     check_fit(model.description, ids, tokenizers, folder)
     tensors = named_tensors(model)
     config, weights = foreign(model.description) or ({"model_type": "regard"}, same_names(tensors))
@@ -101,7 +105,7 @@ def save_model(
         write_json(new / OWN, own)
         count = sum(p.numel() for p in model.parameters())
         text = card(meta, search, count, config["model_type"] != "regard")
-        (new / CARD).write_text(text, encoding="utf-8", newline="\n")
+        write_text(new / CARD, text)
 
 
 def _ids_config(ids: Mapping[str, int]) -> dict[str, Any]:
@@ -160,7 +164,14 @@ def _put(new: Path, folder: Path) -> None:
 
 def _is_ours(name: str) -> bool:
     shard = name.startswith("model-0") and name.endswith(".safetensors")
-    return shard or name in (FILE, INDEX, "tokenizer.json", "target_tokenizer.json", "tokenizer_config.json")
+    return shard or name in (
+        FILE,
+        INDEX,
+        "tokenizer.json",
+        "target_tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+    )
 
 
 def _sync(path: Path) -> None:

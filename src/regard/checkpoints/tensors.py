@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.files import write_json
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".npz", ".h5", ".msgpack")
@@ -96,8 +97,3 @@ def write_tensors(folder: Path, tensors: Mapping[str, Tensor], shard_bytes: int 
         write_json(folder / INDEX, index)
         files.append(INDEX)
     return files
-
-
-def write_json(path: Path, value: Any) -> None:
-    """A JSON document, UTF-8, two spaces, one line end at its end."""
-    path.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", newline="\n")

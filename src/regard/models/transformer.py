@@ -68,15 +68,12 @@ def describe(
     heads = Attention(num_heads=num_heads, num_kv_heads=num_kv_heads, dropout=attention_dropout)
     inner = (Gated if gated else Dense)(d_ff, activation, True, activation_dropout)
     encoder = Block(heads, inner, placement=placement, dropout=dropout)
-    heads = replace(heads, num_heads=decoder_heads or num_heads)
-    inner = replace(inner, d_ff=decoder_d_ff or d_ff)
+    heads, inner = replace(heads, num_heads=decoder_heads or num_heads), replace(inner, d_ff=decoder_d_ff or d_ff)
     decoder = replace(encoder, attention=replace(heads, mask=Causal()), feedforward=inner, cross=replace(heads, cross=True))
     norm = LayerNorm() if placement == "pre" else None
-    target = vocab_size if target_vocab_size is None else target_vocab_size
-    stacks = (
-        Stack(d_model, Tokens(size, place, scaled, dropout), (block,) * count, norm)
-        for size, block, count in ((vocab_size, encoder, num_layers), (target, decoder, decoder_layers or num_layers))
-    )
+    target = target_vocab_size or vocab_size
+    sides = ((vocab_size, encoder, num_layers), (target, decoder, decoder_layers or num_layers))
+    stacks = (Stack(d_model, Tokens(size, place, scaled, dropout), (its,) * count, norm) for size, its, count in sides)
     tied = tied or ("all" if target_vocab_size is None else "head")
     return Description(NextToken(target, head_bias), *stacks, tied, pad)
 

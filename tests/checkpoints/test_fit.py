@@ -1,0 +1,73 @@
+"""Whether a model and its tokenizers fit each other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from regard.checkpoints.folders import save_model
+from regard.errors import UserError
+from regard.models import transformer
+from regard.text.tokenizer import Plan, Tokenizers, train_tokenizer
+from regard.translator import Translator, load
+
+LINES = ["A dog runs in the park .", "Two men play football , and a girl looks on .", "The red house is near the sea ."] * 3
+FRENCH = ["Un chien court dans le parc .", "Deux hommes jouent au football .", "La maison rouge est près de la mer ."] * 3
+
+
+@pytest.fixture(scope="module")
+def shared():
+    made = train_tokenizer(LINES + FRENCH, Plan("words", vocab_size=60))
+    return Tokenizers(made, made, True)
+
+
+def model_for(tokenizers, seed=1, **arguments):
+    torch.manual_seed(seed)
+    sizes = {"vocab_size": tokenizers.source.vocab_size, "num_layers": 2, "d_model": 16, "d_ff": 32, "num_heads": 4}
+    return transformer.describe(**(sizes | arguments)).build().eval()
+
+
+def translator(tokenizers, seed=1):
+    return Translator(model_for(tokenizers, seed), tokenizers)
+
+
+def test_ckpt_09_vocabulary_is_too_small(tmp_path):
+    """S-CKPT-09: sizes of both and the names of the entries the model lacks; extend=True adds them."""
+    more = train_tokenizer(LINES, Plan("words", vocab_size=60), extra=["<2fr>", "<2de>", "<2zh>"])
+    full = Tokenizers(more, more, True)
+    small = model_for(full, vocab_size=more.vocab_size - 3)
+    size = more.vocab_size
+    words = rf"the model has {size - 3} source entries, the tokenizer {size}; the model lacks '<2fr>', '<2de>', '<2zh>'"
+    with pytest.raises(UserError, match=words) as error:
+        save_model(tmp_path / "refused", small, full)
+    assert "extend=True" in str(error.value)
+    assert not (tmp_path / "refused").exists()
+    save_model(tmp_path / "model", small, meta={"ids": {"bos": 2, "eos": 3}})
+    full.save(tmp_path / "model")
+    with pytest.raises(UserError, match=words):
+        load(tmp_path / "model")
+    wide = load(tmp_path / "model", extend=True)
+    table, old = wide.model.encoder.embed.tokens.weight, small.encoder.embed.tokens.weight
+    assert table.shape[0] == size == wide.model.description.head.vocab_size
+    assert table[:-3].equal(old)
+    assert torch.allclose(table[-3:], old.mean(0).expand(3, -1))
+    assert len(wide.translate(["<2fr> A dog"])) == 1
+    wide.save(tmp_path / "wide")
+    assert load(tmp_path / "wide").model.description == wide.model.description
+
+
+def test_ckpt_12_ids_disagree(tmp_path, shared):
+    """S-CKPT-12: pad 1 and end 0 in the configuration against pad 0 and end 3 in the tokenizer: both are named."""
+    translator(shared).save(tmp_path)
+    for name in ("config.json", "regard.json"):
+        document = json.loads((tmp_path / name).read_text(encoding="utf-8"))
+        if name == "config.json":
+            document |= {"pad_token_id": 1, "eos_token_id": 0}
+        else:
+            document["description"]["pad"] = 1
+        (tmp_path / name).write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        load(tmp_path)
+    assert "pad is 1 in the model and 0 in the tokenizer; eos is 0 in the model and 3 in the tokenizer" in str(error.value)
