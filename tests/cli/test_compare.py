@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -47,6 +47,8 @@ def test_a_model_folder_translates_the_sources(
     files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Told:
+        meta: ClassVar[dict[str, Any]] = {}
+
         def translate(self, texts: list[str], **search: Any) -> list[str]:
             assert (texts, search) == (["s", "s " * 7, "s"], {"num_beams": 2})
             return REFERENCES
@@ -58,6 +60,9 @@ def test_a_model_folder_translates_the_sources(
     assert document["tests"][0]["difference"] == 0
     assert cli.main(arguments) == 2
     assert "--source FILE" in capsys.readouterr().err
+    Told.meta = {"preprocess": ["no-stress"]}
+    assert cli.main([*arguments, "--source", files["source"]]) == 2
+    assert "give --preprocess no-stress" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -77,3 +82,9 @@ def test_mistakes_are_one_line_and_exit_2(
     said = capsys.readouterr().err
     assert message in said
     assert said.count("\n") == 1
+
+
+def test_steps_are_done_to_the_references(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["compare", files["reference"], files["good"], files["good"], "--source-lang", "en", "--target-lang", "en"]
+    assert cli.main([*arguments, "--preprocess", "moses-lc", "--samples", "2", "--json", "-"]) == 0
+    assert "tok:none" in json.loads(capsys.readouterr().out)["tests"][0]["signature"]

@@ -156,3 +156,43 @@ def test_real_multi30k_on_the_published_scale(data_root: Path, tmp_path: Path, c
     found = json.loads(capsys.readouterr().out)["scores"]["bleu"]
     assert found["value"] == pytest.approx(100)
     assert "tok:none" in found["signature"]
+
+
+def test_a_real_model_folder_is_scored_and_asked_for_its_likelihood(
+    files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import math
+
+    import torch
+
+    from regard import models
+    from regard.text.tokenizer import Plan, Tokenizers, train_tokenizer
+
+    torch.manual_seed(0)
+    words = train_tokenizer([*SOURCES, *REFERENCES], Plan(kind="words", vocab_size=60))
+    sizes = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1}
+    model = models.find("transformer").describe(vocab_size=words.vocab_size, **sizes).build()
+    translator.Translator(model, Tokenizers(words, words, True), meta={"target": "fr"}).save(tmp_path / "model")
+    arguments = ["evaluate", str(tmp_path / "model"), "-s", files["source"], "-r", files["reference"], "-o", files["out"]]
+    metrics = ["--metrics", "bleu,perplexity,loss,token_accuracy", "--num-beams", "2", "--json", "-"]
+    assert cli.main([*arguments, *metrics]) == 0
+    scores = json.loads(capsys.readouterr().out)["scores"]
+    assert scores["perplexity"]["value"] == pytest.approx(math.exp(scores["loss"]["value"]))
+    assert scores["loss"]["tokens"] == sum(len(words.encode(text)) + 1 for text in REFERENCES)
+    assert Path(files["out"]).read_bytes().count(b"\n") == 3
+
+
+def test_real_tatoeba_is_scored_against_all_translations_of_a_sentence(
+    data_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with gzip.open(data_root / "tatoeba" / "eng-fra.test.tsv.gz", "rt", encoding="utf-8", newline="\n") as file:
+        last = dict(line.rstrip("\n").split("\t") for line in file)
+    hypotheses = tmp_path / "last.fr"
+    hypotheses.write_text("".join(f"{text}\n" for text in last.values()), encoding="utf-8", newline="\n")
+    arguments = ["evaluate", "--hypotheses", str(hypotheses), "--data", "tatoeba-en-fr", "--source-lang", "en"]
+    metrics = ["--metrics", "exact_match,word_error_first"]
+    assert cli.main([*arguments, "--target-lang", "fr", *metrics, "--json", "-"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["sentences"], document["references"] > 5) == (2364, True)
+    assert document["scores"]["exact_match"]["value"] == 100
+    assert document["scores"]["word_error_first"]["value"] > 20

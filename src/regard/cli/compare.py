@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,7 @@ def command(
     metrics: Annotated[str, Option(help="bleu,chrf,chrf++,ter")] = "bleu,chrf",
     tokenize: Annotated[str | None, Option(help="BLEU's tokenizer: 13a, zh, none, intl, char, flores200 …")] = None,
     lowercase: Annotated[bool, Option("--lowercase", help="compare without case")] = False,
+    preprocess: Annotated[str, Option(help="steps for sources and references (moses-lc, no-stress)")] = "",
     samples: Annotated[int, Option(help="bootstrap resamples")] = 1000,
     seed: Annotated[int, Option(help="of the resamples")] = 12345,
     buckets: Annotated[str, Option(help="last length of each bucket of sentences")] = "5,10,15,20,25,30",
@@ -35,6 +37,7 @@ def command(
     json: Annotated[str | None, Option("--json", help="write one JSON document to this file (-: stdout)")] = None,
 ) -> None:
     """Compare two systems with paired bootstrap, by sentence length and sentence by sentence."""
+    from regard.cli.evaluate import changes, names, untouched
     from regard.evaluation.compare import Comparing, compare
     from regard.evaluation.files import check_writable
     from regard.evaluation.scores import Scoring
@@ -43,11 +46,13 @@ def command(
 
     check_writable(json)
     task = task_of_files(source, [reference, *(more or [])], source_lang, target_lang, allow_empty)
-    scoring = Scoring(task.target_language, tokenize, lowercase, allow_empty)
+    steps = names(preprocess)
+    task = task.changed(*changes(steps, task))
+    scoring = Scoring(task.target_language, tokenize or untouched(steps), lowercase, allow_empty)
     options = Comparing(
         metrics.split(","), samples, seed, _edges(buckets), worst, source_language=task.source_language, scoring=scoring
     )
-    one, two = (_translations(system, task.sources, num_beams) for system in (first, second))
+    one, two = (_translations(system, task.sources, num_beams, steps) for system in (first, second))
     found = compare(task.references, one, two, task.sources, (first, second), options)
     print("\n".join(found.lines()), file=sys.stderr if json == "-" else sys.stdout)
     if json is not None:
@@ -61,7 +66,7 @@ def _edges(text: str) -> list[int]:
         raise UserError(f"--buckets takes lengths such as 5,10,20, not {text!r}") from error
 
 
-def _translations(system: str, sources: list[str] | None, num_beams: int | None) -> list[str]:
+def _translations(system: str, sources: Sequence[str] | None, num_beams: int | None, steps: list[str]) -> list[str]:
     """The lines of a file, or what the model in a folder makes of the sources."""
     from regard.text.corpus import read_lines
 
@@ -72,5 +77,9 @@ def _translations(system: str, sources: list[str] | None, num_beams: int | None)
     from regard.evaluation.files import one_line
     from regard.translator import load
 
-    search = {} if num_beams is None else {"num_beams": num_beams}
-    return [one_line(text) for text in load(system).translate(list(sources), **search)]
+    translator = load(system)
+    wanted = list(translator.meta.get("preprocess") or [])
+    if wanted != steps:
+        said = ",".join(wanted) or "''"
+        raise UserError(f"{system} was trained on text after the steps {wanted}: give --preprocess {said}")
+    return [one_line(text) for text in translator.translate(list(sources), num_beams=num_beams)]

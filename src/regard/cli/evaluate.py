@@ -68,19 +68,20 @@ def command(
     translator, known = _model(model, hypotheses)
     where = Where(
         source, reference or [], data, split, group, source_lang or known.get("source"), target_lang or known.get("target"),
-        _names(preprocess) if preprocess is not None else list(known.get("preprocess") or []), max_sentences, allow_empty,
+        names(preprocess) if preprocess is not None else list(known.get("preprocess") or []), max_sentences, allow_empty,
     )  # fmt: skip
     task = _task(where, translating=model is not None)
-    names = _names(metrics) or list(known.get("scores") or ("bleu", "chrf"))
-    scoring = Scoring(task.target_language, tokenize or _untouched(where), lowercase, allow_empty)
+    chosen = names(metrics) or list(known.get("scores") or ("bleu", "chrf"))
+    scoring = Scoring(task.target_language, tokenize or untouched(where.preprocess), lowercase, allow_empty)
     search = {"num_beams": num_beams, "length_penalty": length_penalty}
     search = {name: value for name, value in search.items() if value is not None}
-    options = Evaluating(names, scoring, search, output, _changes(_names(finish), task)[1])
+    options = Evaluating(chosen, scoring, search, output, changes(names(finish), task)[1])
     found = _found(translator, hypotheses, task, options, max_sentences)
     _tell(found, json, {"model": model, "hypotheses": hypotheses, "data": data, "split": data and split, "search": search})
 
 
-def _names(text: str | None) -> list[str]:
+def names(text: str | None) -> list[str]:
+    """What stands between commas."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
@@ -115,10 +116,10 @@ def _task(where: Where, translating: bool) -> Task:
         spec = find(where.data, where.split, source, target) if where.data in NAMED else where.data
         task = task_of_pairs(spec, source, target, group=where.group, allow_empty=where.allow_empty)
     task = task.first(where.max_sentences)
-    return task.changed(*_changes(where.preprocess, task))
+    return task.changed(*changes(where.preprocess, task))
 
 
-def _changes(steps: list[str], task: Task) -> tuple[Any, Any]:
+def changes(steps: list[str], task: Task) -> tuple[Any, Any]:
     """What the steps do to a source and to a target line; None for no steps."""
     if not steps:
         return None, None
@@ -138,9 +139,9 @@ def _chain(steps: Sequence[Callable[[str], str]]) -> Callable[[str], str]:
     return lambda text: reduce(lambda done, step: step(done), steps, text)
 
 
-def _untouched(where: Where) -> str | None:
+def untouched(steps: list[str]) -> str | None:
     """Text that Moses has tokenised is scored as it is."""
-    return "none" if "moses-lc" in where.preprocess else None
+    return "none" if "moses-lc" in steps else None
 
 
 def _found(translator: Any, hypotheses: str | None, task: Task, options: Any, limit: int | None) -> Evaluation:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -170,17 +170,18 @@ def _tests(
     from sacrebleu.significance import PairedTest
 
     tests = []
+    systems = cast(Any, [("first", list(first)), ("second", list(second))])
+    references = cast(Any, sets)
     for name in metrics:
         metric = SACREBLEU[name](options.scoring)
         with _seeded(options.seed):
-            run = PairedTest([("first", list(first)), ("second", list(second))], {name: metric}, sets, "bs", options.samples)
-            signatures, table = run()
+            signatures, table = PairedTest(systems, {name: metric}, references, "bs", options.samples)()
         own = next(key for key in table if key != "System")
-        one, two = table[own]
+        one, two = cast(Any, table[own])
         low, high = _interval(metric, sets, first, second, options)
         sides = [Side(float(r.score), float(r.mean), float(r.ci)) for r in (one, two)]
-        difference = sides[1].score - sides[0].score
-        tests.append(Test(name, str(signatures[own]), *sides, difference, low, high, float(two.p_value)))
+        gap = sides[1].score - sides[0].score
+        tests.append(Test(name, str(signatures[own]), sides[0], sides[1], gap, low, high, float(two.p_value)))
     return tests
 
 

@@ -9,8 +9,9 @@ from itertools import islice
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from regard.architecture import Model
 from regard.layers.heads import IGNORED
 
 
@@ -45,7 +46,7 @@ class Sums:
         return Likelihood(loss, math.exp(loss) if loss < 709 else math.inf, self.correct / self.tokens, self.tokens)
 
 
-def likelihood(model: nn.Module, batches: Iterable[Any], *, rank: int = 0, world: int = 1) -> Likelihood:
+def likelihood(model: Model, batches: Iterable[Any], *, rank: int = 0, world: int = 1) -> Likelihood:
     """Loss, perplexity and token accuracy of a model on batches, each token counted once and alike.
 
     model: a regard.architecture.Model, evaluated without dropout and left in the mode it was in. batches: Batch objects

@@ -30,7 +30,7 @@ class Moses:
 
     def __call__(self, text: str) -> str:
         """One line of raw text -> one line of tokens between blanks, with XML escapes (`'` is `&apos;`)."""
-        return self._tokenize(self._normalize(text.lower()), return_str=True)
+        return str(self._tokenize(self._normalize(text.lower()), return_str=True))
 
     def lines(self, texts: Iterable[str | None]) -> list[str | None]:
         """Every line on the scale; None stays None."""

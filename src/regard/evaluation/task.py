@@ -58,9 +58,9 @@ def task_of_files(
     """Line files: sources (None: there are none) and one reference file or more. Languages that are not given are taken
     from the files' endings (test.de.gz: de), Chinese from the text itself. UserError for unequal counts, naming both, and
     for an empty reference, naming its line."""
-    sources = None if source is None else list(read_lines(source))
-    if sources is not None and source_language is None:
-        source_language = _ending(source)
+    sources = None
+    if source is not None:
+        sources, source_language = list(read_lines(source)), source_language or _ending(source)
     sets = [list(read_lines(path)) for path in references]
     if not sets:
         raise UserError("no references: give --reference FILE")
