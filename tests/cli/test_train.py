@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,6 +132,19 @@ def test_s_cli_07_every_mistake_is_one_line_and_exit_code_2(
     assert said in failed(arguments, capsys)
     assert runs == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_s_cli_07_also_in_a_console_without_utf8(tmp_path: Path) -> None:
+    plain = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "LANG"))}
+    plain |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    call = [sys.executable, "-m", "regard", "train", "żółć.yaml", "output=o"]
+    ended = subprocess.run(call, cwd=tmp_path, env=plain, capture_output=True)
+    assert ended.returncode == 2
+    assert ended.stdout == b""
+    said = ended.stderr.decode("utf-8")  # the name itself may be escaped: such a console gives programs no letters
+    assert said.startswith("regard: error: ")
+    assert said.endswith(".yaml: no such recipe file\n")
+    assert said.count("\n") == 1
 
 
 def test_s_cli_01_an_output_that_is_a_file(tmp_path: Path, runs: list[Any], capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,6 +152,6 @@ def test_line_files_and_odd_text_survive_the_split(tmp_path: Path) -> None:
 
 
 def test_too_little_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="19 pairs with text on both sides; at least 20 are needed"):
+    with pytest.raises(UserError, match="19 pairs are left; at least 20 are needed"):
         write_initial_recipe(Wish(str(tsv(tmp_path / "my.tsv", pairs(19))), "en", "fr", tmp_path / "own.yaml"))
     assert [path.name for path in tmp_path.iterdir()] == ["my.tsv"]

@@ -133,6 +133,15 @@ def test_s_cli_07_a_missing_file_is_named(tmp_path: Path) -> None:
         prepare(its, tmp_path / "cache")
 
 
+def test_s_cli_07_an_unknown_language_or_data_set_is_named() -> None:
+    with pytest.raises(UserError, match=r"multi30k has no 'xx'; source and target are among en, fr, de, cs"):
+        read_split(load_recipe("multi30k-en-fr", ["data.target=xx"]), "train")
+    with pytest.raises(UserError, match=r"'multi31k' is not a named data set; known: multi30k"):
+        read_split(load_recipe("multi30k-en-fr", ["data.name=multi31k"]), "train")
+    with pytest.raises(UserError, match=r"no grammar for 'grammar-en-xx'"):
+        read_split(load_recipe("multi30k-en-fr", ["data.name=grammar-en-xx"]), "train")
+
+
 @pytest.mark.parametrize("pair", ["en-fr", "en-zh"])
 def test_the_built_in_grammar_is_a_data_set(pair: str) -> None:
     its = read_recipe(

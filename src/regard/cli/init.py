@@ -28,7 +28,7 @@ def command(
 ) -> None:
     """Write a commented recipe for your own text: regard init my.tsv --source en --target fr
 
-    Checks the text, splits off validation and test pairs into files beside the recipe, and chooses the size of the model,
+    Cleans the text, splits off validation and test pairs into files beside the recipe, and chooses the size of the model,
     the vocabulary and the training from the size of the corpus. Nothing is overwritten.
     """
     if len(data) > 2:

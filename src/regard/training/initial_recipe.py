@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
-from regard.text.clean import Report, check
+from regard.text.clean import Report, clean
 from regard.text.corpus import Pair, open_corpus
 from regard.training.recipe import Recipe
 from regard.training.recipe import check as checked
@@ -45,7 +45,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Written:
-    """What `regard init` wrote. files: the recipe first. counts: pairs a split. report: what the check found."""
+    """What `regard init` wrote. files: the recipe first. counts: pairs a split. report: what cleaning dropped."""
 
     files: list[Path]
     counts: dict[str, int]
@@ -66,7 +66,7 @@ class Measured:
 
 
 def write_initial_recipe(wish: Wish) -> Written:
-    """Read, check and split the pairs, choose settings, write the recipe and the split files beside it.
+    """Read, clean and split the pairs, choose settings, write the recipe and the split files beside it.
 
     UserError if the data cannot be read, is too little, or any file to be written exists: nothing is overwritten.
     """
@@ -76,12 +76,12 @@ def write_initial_recipe(wish: Wish) -> Written:
     for path in files:
         if path.exists() or path.is_symlink():
             raise UserError(f"{path} exists and is not overwritten; choose another --output")
-    pairs = open_corpus(wish.data, wish.source, wish.target)
-    report = check(pairs)
-    whole = [pair for pair in pairs if pair.source.strip() and pair.target.strip()]
-    if len(whole) < FEWEST:
-        raise UserError(f"{wish.data}: {len(whole)} pairs with text on both sides; at least {FEWEST} are needed")
-    splits = _splits(whole, wish) if split else {"train": whole}
+    kept, report = clean(open_corpus(wish.data, wish.source, wish.target))
+    if len(kept) < FEWEST:
+        raise UserError(
+            f"{wish.data}: {len(kept)} pairs are left; at least {FEWEST} are needed ({'; '.join(report.lines())})"
+        )
+    splits = _splits(kept, wish) if split else {"train": kept}
     recipe = _recipe(measure(splits["train"]), wish, files[1:])
     texts = [_header(recipe, splits, wish) + recipe.to_yaml(comments=True)]
     texts += [_jsonl(splits[part], wish) for part in parts]
@@ -170,6 +170,7 @@ def choose(measured: Measured) -> dict[str, Any]:
             "warmup_steps": 300 if measured.pairs <= 300_000 else 2000,
             "schedule": "linear",
             "evaluate_every": every,
+            "monitor": "bleu" if measured.pairs > 15_000 else "chrf",
             "save_every": every,
         },
     }
