@@ -30,8 +30,11 @@ class Upper:
     def __init__(self) -> None:
         self.asked: list[tuple[list[str], dict[str, Any]]] = []
 
-    def translate(self, texts: list[str], *, details: bool, **options: Any) -> list[Translation]:
+    def translate(self, texts: list[str], *, details: bool, first: int, **options: Any) -> list[Translation]:
         assert details
+        self.lines = 0 if first == 0 else self.lines
+        assert first == self.lines
+        self.lines += len(texts)
         self.asked.append((list(texts), options))
         return [self._one(text, options.get("num_return", 1)) for text in texts]
 

@@ -67,6 +67,14 @@ def test_endless_input_is_read_in_windows_s_data_03(model) -> None:
         stream_translate(model, [], GREEDY, BOS, EOS, window=0)
 
 
+def test_samples_in_pieces_equal_samples_at_once(model) -> None:
+    sources, options = [[10 + n, 11, EOS] for n in range(7)], Search(sample=True, temperature=3.0, max_length=20)
+    whole = translate_ids(model, sources, options, BOS, EOS)
+    pieces = [translate_ids(model, sources[at : at + 2], options, BOS, EOS, first=at) for at in range(0, 7, 2)]
+    assert list(itertools.chain(*pieces)) == whole == list(stream_translate(model, sources, options, BOS, EOS, window=3))
+    assert translate_ids(model, sources, options, BOS, EOS, first=1) != whole
+
+
 def test_one_large_request_equals_many_small_ones_s_serve_03() -> None:
     torch.manual_seed(1)
     model = transformer.describe(vocab_size=20, num_layers=1, d_model=16, d_ff=32, num_heads=2).build().eval()
@@ -81,10 +89,12 @@ def test_one_large_request_equals_many_small_ones_s_serve_03() -> None:
     assert [answer[0].score for answer in found] == pytest.approx([alone[n % 30].score for n in range(1500)], abs=1e-4)
 
 
-def test_too_long_sources_lose_their_end_and_say_so(table) -> None:
+def test_too_long_sources_lose_their_end_and_say_so(table, monkeypatch) -> None:
     model = table(echo, 40)
     sources = [[10, 11, 12, 13, EOS], [10, EOS], [10, 11, 12, 13]]
-    found = translate_ids(model, sources, GREEDY, BOS, EOS, longest=3)
+    with monkeypatch.context() as patch:
+        patch.setattr(generate, "LONGEST", 3)
+        found = translate_ids(model, sources, GREEDY, BOS, EOS)
     assert texts(found) == [[10, 11], [10], [10, 11, 12]]
     assert [answer[0].source_cut for answer in found] == [True, False, True]
     model.encoder = SimpleNamespace(limit=4)
@@ -99,9 +109,8 @@ def test_batches_fill_their_budget() -> None:
 
 
 def test_wrong_numbers_are_named(model) -> None:
-    for wrong in ({"batch_tokens": 0}, {"longest": 0}):
-        with pytest.raises(UserError, match="at least 1"):
-            translate_ids(model, [[10, EOS]], GREEDY, BOS, EOS, **wrong)
+    with pytest.raises(UserError, match="batch_tokens must be at least 1"):
+        translate_ids(model, [[10, EOS]], GREEDY, BOS, EOS, batch_tokens=0)
     model.device = torch.device("meta")
     with pytest.raises(UserError, match="workers"):
         translate_ids(model, [[10, EOS]], GREEDY, BOS, EOS, workers=2)

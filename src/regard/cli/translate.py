@@ -21,6 +21,7 @@ WINDOW = 2048
 NAMED = 10
 """So many lines of a kind are named on stderr; further ones are counted."""
 
+PLACES = ("model", "text", "input", "output", "jsonl", "device", "dtype")
 SCORES = "score = log-probability / tokens^X, the end mark counted"
 
 
@@ -34,14 +35,14 @@ def command(
     length_penalty: Annotated[float | None, Option("--length-penalty", "--alpha", help=f"X in {SCORES}")] = None,
     length_form: Annotated[str | None, Option(help="power (as above) or gnmt: ((5 + tokens) / 6)^X")] = None,
     coverage_penalty: Annotated[float | None, Option(help="weight of GNMT's coverage penalty")] = None,
-    n_best: Annotated[
+    num_return: Annotated[
         int | None,
         Option("--n-best", "--num-return", help="answers a line, as NUMBER ||| TEXT ||| log-probability ||| score"),
     ] = None,
     min_length: Annotated[int | None, Option(help="fewest tokens of an answer")] = None,
     max_length: Annotated[int | None, Option("--max-length", "--max-new-tokens", help="most tokens of an answer")] = None,
     stopping: Annotated[str | None, Option(help="standard, first or exhaustive")] = None,
-    sample: Annotated[bool, Option("--sample", help="draw answers instead of searching")] = False,
+    sample: Annotated[bool | None, Option("--sample", help="draw answers instead of searching")] = None,
     temperature: Annotated[float | None, Option(help="of sampling; 0 is greedy search")] = None,
     top_k: Annotated[int | None, Option(help="sample from the k best tokens; 0: no limit")] = None,
     top_p: Annotated[float | None, Option(help="sample from the best tokens that hold this share")] = None,
@@ -57,38 +58,42 @@ def command(
     dtype: Annotated[str | None, Option(help="float32, bfloat16, float16; default: as stored")] = None,
 ) -> None:
     """Translate texts given as arguments, or else lines of stdin, one line for each; empty lines stay empty."""
-    named = {
-        "num_beams": num_beams, "length_penalty": length_penalty, "length_form": length_form, "num_return": n_best,
-        "coverage_penalty": coverage_penalty, "min_length": min_length, "max_length": max_length, "stopping": stopping,
-        "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed,
-        "repetition_penalty": repetition_penalty, "no_repeat_ngram_size": no_repeat_ngram_size,
-        "sample": sample or None, "batch_tokens": batch_tokens, "workers": workers,
-    }  # fmt: skip
+    options = {name: value for name, value in locals().items() if name not in PLACES and value is not None}
     if text and input:
         raise UserError("give either texts or --input FILE, not both")
-    options = {name: value for name, value in named.items() if value is not None}
     translator = _load(model, device, dtype, options)
     report = Report()
-    with _out(output) as out:
+    with _out(output) as out, _quiet():
         for chunk in _chunks(text, input):
-            answers = translator.translate(chunk, details=True, **options)
+            answers = translator.translate(chunk, details=True, first=report.lines, **options)
             for answer in answers:
                 report.add(answer)
-                for line in _json(answer, report.lines) if jsonl else _text(answer, report.lines, n_best):
+                for line in _json(answer, report.lines) if jsonl else _text(answer, report.lines, num_return):
                     out.write(line.encode("utf-8", "backslashreplace") + b"\n")
             out.flush()
     report.close()
 
 
 def _load(model: str, device: str | None, dtype: str | None, options: dict[str, Any]) -> Any:
-    import logging
-
     from regard.decoding.options import search_options
     from regard.translator import load
 
     search_options(None, **{name: v for name, v in options.items() if name not in ("batch_tokens", "workers")})
-    logging.getLogger("regard.translator").setLevel(logging.ERROR)  # what it warns of is named line by line here
     return load(model, device, dtype)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the translator's own warnings: what it warns of is named line by line here."""
+    import logging
+
+    log = logging.getLogger("regard.translator")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _chunks(text: Sequence[str] | None, path: str | None) -> Iterator[list[str]]:
@@ -168,8 +173,8 @@ def _one_line(text: str) -> str:
     return re.sub(r"[\r\n]+", " ", text)
 
 
-def _text(answer: Any, number: int, n_best: int | None) -> Iterable[str]:
-    if (n_best or 1) == 1:
+def _text(answer: Any, number: int, count: int | None) -> Iterable[str]:
+    if (count or 1) == 1:
         return [_one_line(answer.text)]
     return [
         f"{number} ||| {_one_line(each.text)} ||| {each.log_prob:.6f} ||| {each.score:.6f}"

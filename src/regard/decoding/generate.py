@@ -19,25 +19,24 @@ from regard.layout import Layout
 
 BATCH_TOKENS = 2048
 LONGEST = 1024
+"""Most tokens of a source that are read, whatever the model's own limit: attention's memory grows with their square."""
 WINDOW = 2048
 
 
 @dataclass(frozen=True)
 class Job:
-    """What all batches of one call share. longest: most tokens of a source that are read (None: LONGEST; the model's own
-    limit holds anyway). batch_tokens: source tokens of a batch, padding counted."""
+    """What all batches of one call share. batch_tokens: source tokens of a batch, padding counted. first: the number of the
+    first source, for sampling."""
 
     options: Search
     bos: int
     eos: int
     batch_tokens: int = BATCH_TOKENS
-    longest: int | None = None
+    first: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("batch_tokens", "longest"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name} must be at least 1, not {value}")
+        if self.batch_tokens < 1:
+            raise UserError(f"batch_tokens must be at least 1, not {self.batch_tokens}")
 
 
 def translate_ids(
@@ -49,19 +48,20 @@ def translate_ids(
     *,
     batch_tokens: int = BATCH_TOKENS,
     prefix: Sequence[Sequence[int]] | None = None,
-    longest: int | None = None,
     workers: int = 1,
+    first: int = 0,
 ) -> list[list[Hypothesis]]:
     """Answers for each source (input ids as the model reads them, with their end mark), in the order of the sources.
 
     An empty source (nothing, or the end mark alone) has one empty answer of score 0 that the model is not asked for.
-    Sources of more tokens than the model reads, or than `longest`, lose their end; their hypotheses say source_cut.
-    workers: processes of one thread each, for models on the CPU.
+    Sources of more tokens than the model or LONGEST allows lose their end; their hypotheses say source_cut.
+    workers: processes of one thread each, for models on the CPU. first: the number of the first source, on which its
+    samples depend.
     """
     if prefix is not None and len(prefix) != len(sources):
         raise UserError(f"{len(prefix)} prefixes were given for {len(sources)} sources: there must be one for each")
     pairs = zip(sources, prefix if prefix is not None else [()] * len(sources), strict=True)
-    job = Job(options, bos, eos, batch_tokens, longest)
+    job = Job(options, bos, eos, batch_tokens, first)
     return list(_stream(model, pairs, job, max(1, len(sources)), workers))
 
 
@@ -74,14 +74,13 @@ def stream_translate(
     *,
     batch_tokens: int = BATCH_TOKENS,
     window: int = WINDOW,
-    longest: int | None = None,
     workers: int = 1,
 ) -> Iterator[list[Hypothesis]]:
     """translate_ids for any number of sources, endless ones too: `window` of them are read, answered, given back."""
     if window < 1:
         raise UserError(f"window must be at least 1, not {window}")
     pairs = ((source, ()) for source in sources)
-    return _stream(model, pairs, Job(options, bos, eos, batch_tokens, longest), window, workers)
+    return _stream(model, pairs, Job(options, bos, eos, batch_tokens), window, workers)
 
 
 def batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
@@ -108,15 +107,16 @@ def _stream(model: Any, pairs: Iterable[Pair], job: Job, window: int, workers: i
                 raise UserError(f"workers are for models on the CPU, this one is on {model.device}: leave them at 1")
             spawn = torch.multiprocessing.get_context("spawn")
             run = stack.enter_context(ProcessPoolExecutor(workers, spawn, _begin, (model,))).map
-        pairs, done = iter(pairs), 0
+        pairs, done = iter(pairs), job.first
         while chunk := list(islice(pairs, window)):
             yield from _window(model, chunk, job, done, run if workers > 1 else None)
             done += len(chunk)
 
 
 def _window(model: Any, chunk: list[Pair], job: Job, done: int, run: Any) -> list[list[Hypothesis]]:
-    """Answers to some sources; `done` came before them. run: map over worker processes, or None."""
-    most = min(filter(None, (None if model.encoder is None else model.encoder.limit, job.longest or LONGEST)))
+    """Answers to some sources, the first of which is number `done`. run: map over worker processes, or None."""
+    limit = None if model.encoder is None else model.encoder.limit
+    most = LONGEST if limit is None else min(limit, LONGEST)
     answers: list[list[Hypothesis]] = [[Hypothesis([], 0.0, 0.0)] for _ in chunk]
     nothing = ([], [job.eos]) if model.encoder is not None else ([],)
     full = [n for n, (source, _) in enumerate(chunk) if list(source) not in nothing]

@@ -42,7 +42,8 @@ class Search:
     length_penalty, length_form: a hypothesis of log-probability p and n tokens (the end mark counts; a prompt that the
     model was given does not) scores p / n^length_penalty ("power"; 0: p alone; larger favours longer answers) or
     p / ((5 + n) / 6)^length_penalty ("gnmt", Wu et al. 2016, equation 14).
-    coverage_penalty: Wu et al. 2016, equation 14: so many times Σ log min(attention a source token received, 1) is added.
+    coverage_penalty: so many times Σ log min(attention a source token had in all, 1) is added to the score of a finished
+    hypothesis of beam search (Wu et al. 2016, equation 14); attention is the last layer's, the mean over its heads.
     min_length, max_length: fewest tokens before the end mark, and most tokens with it; None: twice the source's and 50.
     Both are bounded by the positions that the model has.
     num_return: how many answers a sentence (at most num_beams, unless sampling). Answers of one list differ in their

@@ -21,6 +21,7 @@ from torch.nn import functional
 from regard.decoding.constraints import Constraints
 from regard.decoding.options import Hypothesis, Search
 from regard.decoding.sampling import Sampler, draws
+from regard.decoding.watch import Watch, coverage, watching
 from regard.errors import UserError
 from regard.layout import Layout
 
@@ -72,7 +73,11 @@ def search(
         reader = _Reader(model, inputs, layout, segments, bos)
         if options.method == "beam":
             reader.start(max(limits))
-            return _Beams(reader, options, limits, eos, constraints).run()
+            beams = _Beams(reader, options, limits, eos, constraints)
+            if not options.coverage_penalty:
+                return beams.run()
+            with watching(model, "coverage_penalty") as watch:
+                return beams.run(_Cover(watch, layout.real.expand(rows, -1), options.coverage_penalty))
         if options.method == "greedy":
             reader.start(max(limits))
             return [[h] for h in _one_each(reader, _best, constraints, limits, range(rows))]
@@ -193,10 +198,13 @@ def _one_each(
     ]
 
 
-def _hypothesis(ids: list[int], logs: list[float], log_prob: float, eos: int, options: Search) -> Hypothesis:
-    """ids, logs: the tokens written and their log-probabilities, the end mark among them if there is one."""
+def _hypothesis(
+    ids: list[int], logs: list[float], log_prob: float, eos: int, options: Search, more: float = 0.0
+) -> Hypothesis:
+    """ids, logs: the tokens written and their log-probabilities, the end mark among them if there is one. more: is added
+    to the score."""
     finished = ids[-1] == eos
-    return Hypothesis(ids[:-1] if finished else ids, options.score(log_prob, len(ids)), log_prob, logs, finished)
+    return Hypothesis(ids[:-1] if finished else ids, options.score(log_prob, len(ids)) + more, log_prob, logs, finished)
 
 
 def best_of(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -217,6 +225,22 @@ def best_of(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return value, place
 
 
+class _Cover:
+    """How much of its source each beam has looked at. real: Bool[S T] of the sources."""
+
+    def __init__(self, watch: Watch, real: Tensor, penalty: float) -> None:
+        self.watch, self.real, self.penalty = watch, real, penalty
+        self.seen = torch.zeros(real.shape, device=real.device)
+
+    def look(self) -> None:
+        """Add what was looked at in the last step."""
+        self.seen = self.seen + self.watch.step
+
+    def bonus(self, beams: Tensor, sentences: Tensor) -> list[float]:
+        """What the coverage of these beams, of these sentences of the whole batch, adds to their scores."""
+        return (self.penalty * coverage(self.seen[beams], self.real[sentences])).tolist()
+
+
 class _Beams:
     """Beam search over one batch. Tensors have a row a sentence (A of them are left) or a row a beam (A × w, the w
     beams of a sentence next to each other: one at the beginning, then num_beams)."""
@@ -232,11 +256,15 @@ class _Beams:
         self.logs = torch.zeros(count, 0, device=device)
         self.total = self.worst = torch.zeros(0)
         self.pool: list[list[Hypothesis]] = [[] for _ in limits]
+        self.cover: _Cover | None = None
 
-    def run(self) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each sentence, best first."""
+    def run(self, cover: _Cover | None = None) -> list[list[Hypothesis]]:
+        """The finished hypotheses of each sentence, best first. cover: with a coverage penalty."""
+        self.cover = cover
         for step in range(self.steps):
             logits = self.reader.logits(step == 0)
+            if cover is not None:
+                cover.look()
             if step == 0:
                 self.logs = self.logs.to(logits.dtype)
                 self.total = logits.new_zeros(len(self.sentence), 1)
@@ -283,9 +311,10 @@ class _Beams:
         ids = torch.cat([self.ids[beams], token[rows, places, None]], 1).tolist()
         logs = torch.cat([self.logs[beams], log[rows, places, None]], 1).tolist()
         totals, numbers = best[rows, places].tolist(), self.sentence[rows].tolist()
-        for row, number, its, its_logs, total in zip(rows.tolist(), numbers, ids, logs, totals, strict=True):
+        more = [0.0] * len(ids) if self.cover is None else self.cover.bonus(beams, self.sentence[rows])
+        for row, number, *hypothesis, bonus in zip(rows.tolist(), numbers, ids, logs, totals, more, strict=True):
             pool = self.pool[number]
-            pool.append(_hypothesis(its, its_logs, total, self.eos, self.options))
+            pool.append(_hypothesis(*hypothesis, self.eos, self.options, bonus))
             pool.sort(key=lambda h: -h.score)
             if len(pool) >= self.options.num_beams:
                 del pool[self.options.num_beams :]
@@ -310,7 +339,7 @@ class _Beams:
         if len(kept) <= DROP * len(self.still) or bool(due.any()):
             self.reader.keep(kept, self.width)
             beams = (kept[:, None] * self.width + torch.arange(self.width, device=kept.device)).flatten()
-            self.ids, self.logs = self.ids[beams], self.logs[beams]
+            self._take(beams)
             self.bound, self.sentence, self.still = self.bound[kept], self.sentence[kept], self.still[kept]
             self.total, self.worst = self.total[kept], self.worst[kept]
             parent, token, log = parent[kept], token[kept], log[kept]
@@ -318,8 +347,13 @@ class _Beams:
         rows = (first + parent).flatten()
         if self.width != self.options.num_beams or not torch.equal(rows, torch.arange(len(rows), device=rows.device)):
             self.reader.select(rows)
-            self.ids, self.logs = self.ids[rows], self.logs[rows]
+            self._take(rows)
         self.width = self.options.num_beams
         self.ids = torch.cat([self.ids, token.flatten()[:, None]], 1)
         self.logs = torch.cat([self.logs, log.flatten()[:, None]], 1)
         self.reader.tokens = token.flatten()[:, None]
+
+    def _take(self, rows: Tensor) -> None:
+        self.ids, self.logs = self.ids[rows], self.logs[rows]
+        if self.cover is not None:
+            self.cover.seen = self.cover.seen[rows]
