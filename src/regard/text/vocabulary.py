@@ -10,7 +10,6 @@ Every pipeline is: normaliser, division into words, model, decoder. Four habits 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import UserError
+from regard.text.unigram import learn
 
 Kind = Literal["unigram", "bpe", "words", "characters", "bytes"]
 Normalization = Literal["nfc", "nfkc", "nfd", "none"]
@@ -37,7 +37,6 @@ PIECES = (
     r"|\s"
 )
 BETWEEN_SPACES = r" [^ ]+| "
-_SENTINEL = "\x01"
 
 
 @dataclass(frozen=True)
@@ -165,6 +164,7 @@ def _most_common(counts: Counter[str], room: int) -> list[str]:
 
 def _bytes(lines: Iterator[str], plan: Plan, extra: int) -> models.Model:
     names = [*SPECIALS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    _room(plan, extra, len(names))
     return models.BPE({name: number for number, name in enumerate(names)}, [])
 
 
@@ -200,27 +200,11 @@ def _bpe(lines: Iterator[str], plan: Plan, extra: int) -> models.Model:
 
 
 def _unigram(lines: Iterator[str], plan: Plan, extra: int) -> models.Model:
-    """Unigram pieces (Kudo 2018) by the library's trainer, mended in two places. It takes as candidates the repeats that two
-    different characters can follow, and every word there ends with the same mark, so no whole word is ever a candidate (a
-    fifth more pieces on English and French): half of each word's occurrences get another ending. And it scores the
-    characters that it must keep in the order of a hash table: here they get one score, so equal text gives equal files."""
     fixed = len(SPECIALS) + len(BYTE_TOKENS)
     size = _room(plan, extra, fixed + 40) - fixed
     words = _count_words(lines)
-    alphabet = _alphabet(words, size // 2)
-    learner = Backend(models.Unigram())
-    trainer = trainers.UnigramTrainer(
-        vocab_size=size + len(SPECIALS) + 1,
-        special_tokens=list(SPECIALS),
-        unk_token=UNK,
-        show_progress=False,
-        initial_alphabet=sorted(alphabet),
-    )
-    learner.train_from_iterator(_two_endings(words, alphabet), trainer)
-    names = sorted(learner.get_vocab().items(), key=lambda item: item[1])
-    scores = _scores(learner, [name for name, _ in names if name not in SPECIALS and name != _SENTINEL])
-    pieces = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:size]
-    table = [*((name, 0.0) for name in SPECIALS), *((name, 0.0) for name in BYTE_TOKENS), *pieces]
+    pieces = learn(words, _alphabet(words, size // 2), size)
+    table = [*((name, 0.0) for name in (*SPECIALS, *BYTE_TOKENS)), *pieces]
     return models.Unigram(table, SPECIALS.index(UNK), byte_fallback=True)
 
 
@@ -238,20 +222,5 @@ def _alphabet(words: Counter[str], room: int) -> set[str]:
     for word, count in words.items():
         for character in word:
             counts[character] += count
-    counts.pop(_SENTINEL, None)
     often = Counter({character: count for character, count in counts.items() if count > 1})
     return {" ", *_most_common(often or counts, max(1, room - 1))}
-
-
-def _two_endings(words: Counter[str], alphabet: set[str]) -> Iterator[str]:
-    for word, count in sorted(words.items()):
-        if all(character in alphabet for character in word):
-            for number in range(count):
-                yield word + _SENTINEL if number % 2 else word
-
-
-def _scores(learner: Backend, names: list[str]) -> dict[str, float]:
-    table = dict(json.loads(learner.to_str())["model"]["vocab"])
-    scores = {name: round(table[name], 6) for name in names}
-    lowest = min((score for name, score in scores.items() if len(name) > 1), default=min(scores.values()))
-    return {name: score if score > lowest or len(name) > 1 else lowest - 0.1 for name, score in scores.items()}
