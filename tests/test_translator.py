@@ -65,6 +65,15 @@ def test_as_many_translations_as_texts(shared):
     assert its.tokenizer is shared.source
 
 
+def test_samples_depend_on_the_number_of_the_text_alone(shared):
+    its = translator(shared)
+    texts = [TEXTS[0]] * 5
+    drawn = its.translate(texts, sample=True, seed=1)
+    assert len(set(drawn)) > 1
+    assert list(its.stream(texts, window=2, sample=True, seed=1)) == drawn
+    assert its.translate(texts[3:], sample=True, seed=1, first=3) == drawn[3:]
+
+
 def test_details(shared):
     its = translator(shared, search=Search(num_beams=4, max_length=12))
     found = its.translate(TEXTS, details=True, n_best=3)

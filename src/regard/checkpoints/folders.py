@@ -62,10 +62,12 @@ def named_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 def foreign(description: Description) -> tuple[dict[str, Any], Weights] | None:
     """The configuration and table of the class of transformers that computes this description; None: there is none."""
-    for name in models.names():
-        module = models.find(name)
-        arguments = getattr(module, "arguments", lambda _: None)(description)
-        for form in getattr(module, "FORMATS", ()) if arguments is not None else ():
+    for module in map(models.find, models.names()):
+        forms = getattr(module, "FORMATS", ())
+        arguments = module.arguments(description) if forms else None
+        if arguments is None:
+            continue
+        for form in forms:
             config = write_config(form, arguments)
             if config is not None:
                 return config, form.weights(**arguments)

@@ -75,7 +75,7 @@ def describe(
     sides = ((vocab_size, encoder, num_layers), (target, decoder, decoder_layers or num_layers))
     stacks = (Stack(d_model, Tokens(size, place, scaled, dropout), (its,) * count, norm) for size, its, count in sides)
     tied = tied or ("all" if target_vocab_size is None else "head")
-    return Description(NextToken(target, head_bias), *stacks, tied, pad)
+    return Description(NextToken(target, head_bias), *stacks, tied=tied, pad=pad)
 
 
 initialise = glorot_
