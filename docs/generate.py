@@ -23,7 +23,7 @@ LANGUAGES = ("en", "zh")
 MARK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-class Missing(LookupError):
+class MissingError(LookupError):
     """A text that has no translation."""
 
 
@@ -35,12 +35,12 @@ def rows(name: str) -> list[list[str]]:
 
 
 def say(text: str, language: str) -> str:
-    """The text in that language. Missing: chinese.tsv does not have it."""
+    """The text in that language. MissingError: chinese.tsv does not have it."""
     if language == "en" or not text:
         return text
     found = {row[0]: row[1] for row in rows("chinese.tsv")}
     if text not in found:
-        raise Missing(text)
+        raise MissingError(text)
     return found[text]
 
 
@@ -107,9 +107,15 @@ def architectures(language: str) -> str:
         for argument in inspect.signature(module.describe).parameters.values():
             if argument.name in ("vocab_size", "target_vocab_size", "pad"):
                 continue
-            body.append([f"`model.{argument.name}`", f"`{argument.annotation}`".replace("|", "\\|"), value(argument.default)])
+            body.append(
+                [f"`model.{argument.name}`", f"`{argument.annotation}`".replace("|", "\\|"), value(argument.default)]
+            )
         sizes = [[f"`{size}`", ", ".join(f"{k} {v}" for k, v in its.items())] for size, its in module.SIZES.items()]
-        parts += [f"### {name}\n", table(["key", "value", "default"], body, language), table(["size", "settings"], sizes, language)]
+        parts += [
+            f"### {name}\n",
+            table(["key", "value", "default"], body, language),
+            table(["size", "settings"], sizes, language),
+        ]
     return "\n".join(parts)
 
 
@@ -200,7 +206,9 @@ def counts(language: str) -> str:
     tests, every = kept(), rows("faults.tsv")
     have, wait = sum(row[0] in tests for row in every), sum(row[0] not in tests and bool(row[4]) for row in every)
     numbers = [[str(len(every)), str(have), str(wait), str(len(every) - have - wait)]]
-    return table(["reports", "kept by a test", "waiting for a part that does not exist yet", "no test yet"], numbers, language)
+    return table(
+        ["reports", "kept by a test", "waiting for a part that does not exist yet", "no test yet"], numbers, language
+    )
 
 
 def named(language: str) -> str:
@@ -233,7 +241,7 @@ def missing() -> list[str]:
         while True:
             try:
                 block("zh")
-            except Missing as error:
+            except MissingError as error:
                 found.append(str(error))
                 known.append([str(error), ""])
             else:
