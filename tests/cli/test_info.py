@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -39,6 +40,7 @@ def test_info(tmp_path, separate, capsys):
     count = sum(p.numel() for p in its.model.parameters())
     for part in ("en → fr", f"{count:,} parameters, float32", "blocks × 2: Block", "d_model=16", "bleu 12.35  tok:13a"):
         assert part in shown
+    assert re.search(r"^encoder\.blocks\.0\|1\.attention\.qkv\.weight +48×16$", shown, re.MULTILINE)
     assert f"tokenizer (target): {separate.target.vocab_size}" in shown
     assert main(["info", str(tmp_path), "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)

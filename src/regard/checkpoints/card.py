@@ -17,8 +17,8 @@ def card(meta: Mapping[str, Any], search: Mapping[str, Any], parameters: int, op
     scores = dict(meta.get("scores") or {})
     front = _front(meta, scores)
     lines = ["---", yaml.safe_dump(front, allow_unicode=True, sort_keys=False).rstrip(), "---", "", f"# {title}", ""]
-    kind = meta.get("architecture", "attention model")
-    lines += [f"A {kind} of {parameters:,} parameters, made with regard.", ""]
+    kind = f" Architecture: {meta['architecture']}." if meta.get("architecture") else ""
+    lines += [f"{parameters:,} parameters, trained with regard.{kind}", ""]
     if meta.get("recipe"):
         lines += [str(meta["recipe"]), ""]
     if scores:

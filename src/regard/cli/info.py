@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 
 def command(
@@ -48,7 +49,7 @@ def facts(folder: Path) -> dict[str, Any]:
         "tokenizers": {side: {"entries": getattr(tokenizers, side).vocab_size} for side in sides},
         "description": to_json(description),
         "shapes": {name: list(t.shape) for name, t in tensors.items()},
-        "tree": [*_tree(description), "", *_counts(model)],
+        "tree": [*_tree(description), "", *_shapes(tensors), "", *_counts(model)],
         **meta,
     }
 
@@ -84,6 +85,18 @@ def _tree(value: Any, name: str = "", depth: int = 0) -> list[str]:
             label = f"{key} × {item.count(one)}"
             result += _tree(one, label, depth + 1) if is_dataclass(one) else ["  " * (depth + 1) + f"{label}: {one!r}"]
     return result
+
+
+def _shapes(tensors: dict[str, Tensor]) -> list[str]:
+    """Names and shapes; layers that are alike share a line."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name, tensor in tensors.items():
+        shape = "×".join(map(str, tensor.shape)) or "1"
+        number = re.search(r"(?<=\.)\d+(?=\.)", name)
+        groups.setdefault((re.sub(r"(?<=\.)\d+(?=\.)", "#", name, count=1), shape), []).append(number[0] if number else "")
+    shown = [(key.replace("#", "|".join(numbers)), shape) for (key, shape), numbers in groups.items()]
+    width = max(len(name) for name, _ in shown)
+    return [f"{name:<{width}}  {shape}" for name, shape in shown]
 
 
 def _counts(model: nn.Module) -> list[str]:
