@@ -52,7 +52,10 @@ def test_s_data_01_a_separator_inside_a_line_shifts_nothing(tmp_path: Path, odd:
     put(tmp_path / "a.en", f"one\ntw{odd}o\nthree\n")
     put(tmp_path / "a.fr", "un\ndeux\ntrois\n")
     put(tmp_path / "a.tsv", f"one\tun\ntw{odd}o\tdeux\nthree\ttrois\n")
-    put(tmp_path / "a.jsonl", f'{{"en": "one", "fr": "un"}}\n{{"en": "tw{odd}o", "fr": "deux"}}\n{{"en": "three", "fr": "trois"}}\n')
+    put(
+        tmp_path / "a.jsonl",
+        f'{{"en": "one", "fr": "un"}}\n{{"en": "tw{odd}o", "fr": "deux"}}\n{{"en": "three", "fr": "trois"}}\n',
+    )
     specs = ["a", "a.tsv"] + (["a.jsonl"] if odd > "\u001f" else [])
     for spec in specs:
         pairs = open_corpus(spec, "en", "fr", root=tmp_path)
@@ -150,7 +153,7 @@ def test_faulty_files_are_named_with_their_line(tmp_path: Path, name: str, text:
 def test_missing_files_are_named(tmp_path: Path) -> None:
     put(tmp_path / "a.en", "x\n")
     for spec in ("nowhere.tsv", f"{tmp_path / 'a.en'},{tmp_path / 'nowhere'}", PairFiles("nowhere", "x"), Table("nowhere")):
-        with pytest.raises(UserError, match="nowhere.*no such file"):
+        with pytest.raises(UserError, match=r"nowhere.*no such file"):
             open_corpus(spec, "en", "fr")
     with pytest.raises(UserError, match="is a folder; give a file"):
         open_corpus(tmp_path, "en", "fr")

@@ -58,7 +58,7 @@ def test_any_text_comes_back(made: dict[str, Tokenizer], kind: str, text: str) -
     assert tokenizer.decode(ids, skip_specials=False) == text
 
 
-@pytest.mark.parametrize("kind", ("words", "characters"))
+@pytest.mark.parametrize("kind", ["words", "characters"])
 @given(text=TEXT)
 @settings(max_examples=60, deadline=None)
 def test_s_tok_03_a_second_pass_settles_for_any_text(made: dict[str, Tokenizer], kind: str, text: str) -> None:
@@ -70,8 +70,8 @@ def test_s_tok_03_a_second_pass_settles_for_any_text(made: dict[str, Tokenizer],
     assert {tokenizer.pad, tokenizer.bos, tokenizer.eos}.isdisjoint(ids)
 
 
-@pytest.mark.parametrize("normalization", ("nfc", "nfkc", "nfd"))
-@pytest.mark.parametrize("lowercase", (False, True))
+@pytest.mark.parametrize("normalization", ["nfc", "nfkc", "nfd"])
+@pytest.mark.parametrize("lowercase", [False, True])
 @given(text=TEXT)
 @settings(max_examples=30, deadline=None)
 def test_any_text_comes_back_normalised(normalized, normalization: str, lowercase: bool, text: str) -> None:
@@ -174,7 +174,7 @@ def test_s_tok_05_a_character_of_four_bytes_is_streamed_whole(made: dict[str, To
     assert tokenizer.decode(ids[:2]) == "\ufffd"
 
 
-@pytest.mark.parametrize("kind", ("unigram", "bpe"))
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_s_tok_07_long_lines_are_learnt_from(kind: str) -> None:
     long = ("abcdefghij" * 1000)[:10000]
     for lines in ([long] * 20, [long] * 19 + ["short"]):
@@ -203,7 +203,7 @@ def test_s_tok_08_odd_spaces_survive_saving(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", LOSSLESS)
-@pytest.mark.parametrize("normalization", ("none", "nfc", "nfd"))
+@pytest.mark.parametrize("normalization", ["none", "nfc", "nfd"])
 def test_s_tok_09_only_the_stated_normaliser_is_applied(tmp_path: Path, kind: str, normalization: str) -> None:
     from transformers import AutoTokenizer
 
@@ -279,7 +279,7 @@ def test_our_decoding_is_the_one_stated_in_the_file(made: dict[str, Tokenizer], 
         assert tokenizer.decode(ids) == tokenizer.backend.decode(ids, skip_special_tokens=False)
 
 
-@pytest.mark.parametrize("model_type", ("marian", "pegasus", "regard", None))
+@pytest.mark.parametrize("model_type", ["marian", "pegasus", "regard", None])
 @pytest.mark.parametrize("kind", KINDS)
 def test_transformers_opens_the_folder_as_it_is(
     made: dict[str, Tokenizer], tmp_path: Path, kind: str, model_type: str | None

@@ -70,7 +70,7 @@ def test_unigram_of_next_to_nothing() -> None:
         assert tokenizer.decode(tokenizer.encode(lines[0])) == lines[0]
 
 
-@pytest.mark.parametrize("kind", ("unigram", "bpe"))
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_elided_words_may_keep_their_apostrophe(kind: str) -> None:
     tokenizer = train_tokenizer(["l'eau et l'air"] * 20, Plan(kind=kind, vocab_size=330))  # type: ignore[arg-type]
     text = "l'eau et l'air"
@@ -111,7 +111,9 @@ def test_a_wrong_plan_is_refused_in_words(plan: dict, message: str) -> None:
         Plan(**plan)
 
 
-@pytest.mark.parametrize(("kind", "least"), [("unigram", 301), ("bpe", 261), ("bytes", 261), ("words", 7), ("characters", 6)])
+@pytest.mark.parametrize(
+    ("kind", "least"), [("unigram", 301), ("bpe", 261), ("bytes", 261), ("words", 7), ("characters", 6)]
+)
 def test_too_small_a_vocabulary_names_the_least(kind: str, least: int) -> None:
     with pytest.raises(UserError, match=f"vocab_size={least - 1} is too small for {kind}: use at least {least}"):
         train_tokenizer(LINES, Plan(kind=kind, vocab_size=least - 1), ["<2a>"])  # type: ignore[arg-type]

@@ -173,13 +173,12 @@ def _made_cmudict(path: str) -> Path:
         word = word.partition("(")[0]
         part = int(hashlib.sha256(word.encode("utf-8")).hexdigest()[:8], 16) % 100
         splits["val" if part < 5 else "test" if part < 10 else "train"][f"{word}\t{phonemes}\n"] = None
-    split = path.split(".")[1]
-    content = "".join(splits[split]).encode("utf-8")
-    if hashlib.sha256(content).hexdigest() != _CMUDICT_SPLITS[split]:
-        raise UserError(f"{dictionary}: does not give the known {split} split; delete it and run again")
-    made = cache_root() / "cmudict" / f"g2p.{split}.tsv"
-    write_bytes(made, content)
-    return made
+    for split, rows in splits.items():
+        content = "".join(rows).encode("utf-8")
+        if hashlib.sha256(content).hexdigest() != _CMUDICT_SPLITS[split]:
+            raise UserError(f"{dictionary}: does not give the known {split} split; delete it and run again")
+        write_bytes(cache_root() / "cmudict" / f"g2p.{split}.tsv", content)
+    return cache_root() / path.removesuffix(".gz")
 
 
 _CMUDICT = (
