@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import regard
 from regard.cli import main
 from regard.training.recipe import Recipe, load_recipe
 
@@ -137,6 +138,7 @@ def test_s_cli_07_every_mistake_is_one_line_and_exit_code_2(
 def test_s_cli_07_also_in_a_console_without_utf8(tmp_path: Path) -> None:
     plain = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "LANG"))}
     plain |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    plain["PYTHONPATH"] = str(Path(regard.__file__).parents[1])
     call = [sys.executable, "-m", "regard", "train", "żółć.yaml", "output=o"]
     ended = subprocess.run(call, cwd=tmp_path, env=plain, capture_output=True)
     assert ended.returncode == 2

@@ -19,6 +19,7 @@ from regard.errors import UserError
 from regard.text import grammar, named
 from regard.text.clean import Report, Rules, clean
 from regard.text.corpus import Pair, open_corpus
+from regard.text.grammar import Split
 from regard.text.tokenizer import Plan, Tokenizers, train_tokenizer
 from regard.training.preprocess import preprocess
 from regard.training.recipe import Recipe, describe_model
@@ -107,20 +108,18 @@ def rules(recipe: Recipe) -> Rules:
     return Rules(**recipe.data.clean.model_dump())
 
 
-def read_split(recipe: Recipe, split: str) -> list[Pair]:
+def read_split(recipe: Recipe, split: Split) -> list[Pair]:
     """The pairs of "train", "valid" or "test", preprocessed; [] where the recipe names no valid or test pairs."""
     data = recipe.data
     told = getattr(data, split)
-    if told is None and data.name is None:
-        return []
-    if told is None and data.name.startswith(GRAMMAR):
-        pairs = grammar.sentences(data.name, _count(recipe, split), split=split)
-    elif told is None:
-        root = None if data.root is None else Path(data.root)
-        spec = named.find(data.name, split, data.source, data.target, root)
-        pairs = open_corpus(spec, data.source, data.target)
-    else:
+    if told is not None:
         pairs = open_corpus(told, data.source, data.target)
+    elif data.name is None:
+        return []
+    elif data.name.startswith(GRAMMAR):
+        pairs = grammar.sentences(data.name, _count(recipe, split), split=split)
+    else:
+        pairs = open_corpus(named.find(data.name, split, data.source, data.target, data.root), data.source, data.target)
     if split == "train" and data.max_pairs is not None:
         pairs = pairs[: data.max_pairs]
     return preprocess(pairs, data.preprocess, data.source, data.target)

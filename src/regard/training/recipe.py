@@ -38,20 +38,22 @@ ARGUMENTS = {
 class Recipe(Section):
     """One training run."""
 
-    name: str = Field("", description="by default the name of the recipe's file")
-    description: str = Field("", description="what this run is, in one line")
+    name: str = Field(default="", description="by default the name of the recipe's file")
+    description: str = Field(default="", description="what this run is, in one line")
     data: Data = Field(description="what is learned from")
-    tokenizer: Tokens = Field(Tokens(), description="how text becomes tokens")
+    tokenizer: Tokens = Field(default=Tokens(), description="how text becomes tokens")
     model: ModelSection = Field(description="what is trained")
     training: Training = Field(description="how it is trained")
-    search: SearchSection = Field(SearchSection(), description="how translations are found")
-    evaluation: Evaluation = Field(Evaluation(), description="how the model is judged")
+    search: SearchSection = Field(default=SearchSection(), description="how translations are found")
+    evaluation: Evaluation = Field(default=Evaluation(), description="how the model is judged")
 
     @model_validator(mode="after")
     def _watched(self) -> Recipe:
         metric = self.training.monitor
         if metric != "loss" and not (self.evaluation.during and metric in self.evaluation.metrics):
-            raise ValueError(f"training.monitor is {metric}, so evaluation.during must be true and evaluation.metrics name it")
+            raise ValueError(
+                f"training.monitor is {metric}, so evaluation.during must be true and evaluation.metrics name it"
+            )
         return self
 
     def to_yaml(self, comments: bool = False) -> str:

@@ -105,7 +105,7 @@ def _override(text: str) -> Source:
         key = ("search", _canonical(key[1]))
     place = "command line"
     value = parse_value(value_text, f"{place}: {key_text.strip()}")
-    places = {key[:end]: place for end in range(1, len(key) + 1)}
+    places: dict[Key, str] = {key[:end]: place for end in range(1, len(key) + 1)}
     values: Any = value
     for part in reversed(key):
         values = {part: values}

@@ -32,38 +32,45 @@ class Section(BaseModel):
 class Clean(Section):
     """Which pairs of the training text are left out before training; each is counted in the report."""
 
-    drop_empty: bool = Field(True, description="drop pairs with an empty side")
-    drop_copies: bool = Field(True, description="drop pairs whose target equals their source")
-    drop_duplicates: bool = Field(True, description="drop pairs that stood before")
-    max_words: Whole | None = Field(250, gt=0, description="drop pairs with more words than this on a side")
-    max_characters: Whole | None = Field(2000, gt=0, description="drop pairs with more characters than this on a side")
+    drop_empty: bool = Field(default=True, description="drop pairs with an empty side")
+    drop_copies: bool = Field(default=True, description="drop pairs whose target equals their source")
+    drop_duplicates: bool = Field(default=True, description="drop pairs that stood before")
+    max_words: Whole | None = Field(default=250, gt=0, description="drop pairs with more words than this on a side")
+    max_characters: Whole | None = Field(
+        default=2000, gt=0, description="drop pairs with more characters than this on a side"
+    )
     max_ratio: float | None = Field(
-        9.0, ge=1, description="drop pairs with a side so many times longer, beside the other, than is usual in this corpus"
+        default=9.0,
+        ge=1,
+        description="drop pairs with a side so many times longer, beside the other, than is usual in this corpus",
     )
 
 
 class Data(Section):
     """What is learned from."""
 
-    name: str | None = Field(None, description="a named data set (`regard data list`); otherwise give the files below")
-    root: str | None = Field(None, description="folder of the named data sets; by default what REGARD_DATA names")
-    source: str = Field("en", description="language (or column) that is read")
-    target: str = Field("fr", description="language (or column) that is written")
-    train: str | None = Field(
-        None, description="training pairs: a .tsv, .jsonl or .parquet file, or two line files SOURCE,TARGET; plain or packed"
+    name: str | None = Field(
+        default=None, description="a named data set (`regard data list`); otherwise give the files below"
     )
-    valid: str | None = Field(None, description="pairs watched during training, never learned from")
-    test: str | None = Field(None, description="pairs that are scored at the end")
-    max_pairs: Whole | None = Field(None, gt=0, description="learn from the first so many pairs only; null: all")
+    root: str | None = Field(default=None, description="folder of the named data sets; by default what REGARD_DATA names")
+    source: str = Field(default="en", description="language (or column) that is read")
+    target: str = Field(default="fr", description="language (or column) that is written")
+    train: str | None = Field(
+        default=None,
+        description="training pairs: a .tsv, .jsonl or .parquet file, or two line files SOURCE,TARGET; plain or packed",
+    )
+    valid: str | None = Field(default=None, description="pairs watched during training, never learned from")
+    test: str | None = Field(default=None, description="pairs that are scored at the end")
+    max_pairs: Whole | None = Field(default=None, gt=0, description="learn from the first so many pairs only; null: all")
     preprocess: Annotated[list[Step], BeforeValidator(_several)] = Field(
-        [],
+        default=[],
         description="what is done to the text first, in order: moses-lc (lower case and Moses tokens),"
         " no-stress (ARPAbet without stress)",
     )
     max_length: Whole = Field(
-        256, gt=0, description="longest side in tokens; training.on_long says what happens to longer training pairs"
+        default=256, gt=0, description="longest side in tokens; training.on_long says what happens to longer training pairs"
     )
-    clean: Clean = Field(Clean(), description="which training pairs are dropped")
+    clean: Clean = Field(default=Clean(), description="which training pairs are dropped")
 
     @model_validator(mode="after")
     def _some_data(self) -> Data:
@@ -75,19 +82,25 @@ class Data(Section):
 class Tokens(Section):
     """How text becomes tokens."""
 
-    kind: Kind = Field("unigram", description="unigram, bpe, words, characters or bytes")
-    vocab_size: Whole = Field(8000, ge=8, description="size of the vocabulary, an upper limit for words and characters")
+    kind: Kind = Field(default="unigram", description="unigram, bpe, words, characters or bytes")
+    vocab_size: Whole = Field(
+        default=8000, ge=8, description="size of the vocabulary, an upper limit for words and characters"
+    )
     target_kind: Kind | None = Field(
-        None, description="kind of the target's own tokenizer if it differs; needs shared: false"
+        default=None, description="kind of the target's own tokenizer if it differs; needs shared: false"
     )
     target_vocab_size: Whole | None = Field(
-        None, ge=8, description="size of the target's own vocabulary; needs shared: false"
+        default=None, ge=8, description="size of the target's own vocabulary; needs shared: false"
     )
-    shared: bool = Field(True, description="one vocabulary for both languages")
-    lowercase: bool = Field(False, description="lower-case all text: translations come out in lower case too")
-    normalization: Literal["nfc", "nfkc", "nfd", "none"] = Field("nfc", description="Unicode form: nfc, nfkc, nfd or none")
-    dropout: float = Field(0.0, ge=0, lt=1, description="BPE-dropout, in training only: share of merges left out")
-    extra: Annotated[list[str], BeforeValidator(_several)] = Field([], description="symbols that are always one token")
+    shared: bool = Field(default=True, description="one vocabulary for both languages")
+    lowercase: bool = Field(default=False, description="lower-case all text: translations come out in lower case too")
+    normalization: Literal["nfc", "nfkc", "nfd", "none"] = Field(
+        default="nfc", description="Unicode form: nfc, nfkc, nfd or none"
+    )
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="BPE-dropout, in training only: share of merges left out")
+    extra: Annotated[list[str], BeforeValidator(_several)] = Field(
+        default=[], description="symbols that are always one token"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Tokens:
@@ -105,7 +118,7 @@ class ModelSection(Section):
     model_config = ConfigDict(extra="allow")
 
     architecture: str = Field(description="what kind of model: the name of a file in regard/models")
-    size: str | None = Field(None, description="a named size of the architecture; the keys below change it")
+    size: str | None = Field(default=None, description="a named size of the architecture; the keys below change it")
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -116,50 +129,56 @@ class ModelSection(Section):
 class Training(Section):
     """How it is trained. The first of max_steps, max_minutes and max_epochs that is reached ends the training."""
 
-    seed: Whole = Field(1, ge=0, description="the same seed gives the same weights on the same machine")
-    max_steps: Whole | None = Field(None, gt=0, description="end after so many updates, counted from the very first")
+    seed: Whole = Field(default=1, ge=0, description="the same seed gives the same weights on the same machine")
+    max_steps: Whole | None = Field(default=None, gt=0, description="end after so many updates, counted from the very first")
     max_minutes: float | None = Field(
-        None, gt=0, description="end after so many minutes of training, resumed parts included"
+        default=None, gt=0, description="end after so many minutes of training, resumed parts included"
     )
-    max_epochs: Whole | None = Field(None, gt=0, description="end after so many passes over the data")
+    max_epochs: Whole | None = Field(default=None, gt=0, description="end after so many passes over the data")
     batch_tokens: Whole | Literal["auto"] = Field(
-        2500, description="tokens of the longer side in a batch, padding included; auto: the most that fits, found by trying"
+        default=2500,
+        description="tokens of the longer side in a batch, padding included; auto: the most that fits, found by trying",
     )
-    accumulate: Whole = Field(1, gt=0, description="batches whose gradients make one update")
-    device: Literal["auto", "cpu"] = Field("auto", description="auto: a GPU where there is one; cpu")
-    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="fp32, bf16 or fp16; on CPUs fp32 is fastest")
-    optimizer: Literal["adam", "adamw"] = Field("adam", description="adam or adamw")
-    learning_rate: float = Field(1e-3, gt=0, description="the highest rate, reached at the end of the warm-up")
-    betas: list[float] = Field([0.9, 0.98], min_length=2, max_length=2, description="Adam's two memories")
-    eps: float = Field(1e-9, gt=0, description="Adam's smallest divisor")
-    weight_decay: float = Field(0.0, ge=0, description="pull of matrices towards zero; vectors are spared")
+    accumulate: Whole = Field(default=1, gt=0, description="batches whose gradients make one update")
+    device: Literal["auto", "cpu"] = Field(default="auto", description="auto: a GPU where there is one; cpu")
+    precision: Literal["fp32", "bf16", "fp16"] = Field(
+        default="fp32", description="fp32, bf16 or fp16; on CPUs fp32 is fastest"
+    )
+    optimizer: Literal["adam", "adamw"] = Field(default="adam", description="adam or adamw")
+    learning_rate: float = Field(default=1e-3, gt=0, description="the highest rate, reached at the end of the warm-up")
+    betas: list[float] = Field(default=[0.9, 0.98], min_length=2, max_length=2, description="Adam's two memories")
+    eps: float = Field(default=1e-9, gt=0, description="Adam's smallest divisor")
+    weight_decay: float = Field(default=0.0, ge=0, description="pull of matrices towards zero; vectors are spared")
     schedule: Literal["inverse_sqrt", "cosine", "linear", "wsd", "constant"] = Field(
-        "inverse_sqrt",
+        default="inverse_sqrt",
         description="inverse_sqrt, cosine, linear, wsd or constant; the middle three end at final_learning_rate when"
         " max_steps or max_minutes is reached, whichever is nearer",
     )
-    warmup_steps: Whole = Field(300, ge=0, description="updates over which the rate rises to learning_rate")
-    final_learning_rate: float = Field(0.0, ge=0, description="where cosine, linear and wsd end")
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="share of probability spread over all tokens")
-    clip_norm: float = Field(1.0, ge=0, description="longest gradient allowed; 0: never shortened")
-    ema: float = Field(0.0, ge=0, lt=1, description="running mean of the weights, its memory an update (0.999); 0: none")
+    warmup_steps: Whole = Field(default=300, ge=0, description="updates over which the rate rises to learning_rate")
+    final_learning_rate: float = Field(default=0.0, ge=0, description="where cosine, linear and wsd end")
+    label_smoothing: float = Field(default=0.1, ge=0, lt=1, description="share of probability spread over all tokens")
+    clip_norm: float = Field(default=1.0, ge=0, description="longest gradient allowed; 0: never shortened")
+    ema: float = Field(
+        default=0.0, ge=0, lt=1, description="running mean of the weights, its memory an update (0.999); 0: none"
+    )
     average: Literal["none", "last", "best"] = Field(
-        "none", description="what the finished model is: none (the best), or the mean of the last or best checkpoints"
+        default="none",
+        description="what the finished model is: none (the best), or the mean of the last or best checkpoints",
     )
-    average_count: Whole = Field(5, gt=0, description="checkpoints in that mean")
-    save_every: Whole = Field(500, gt=0, description="updates between checkpoints")
-    keep_last: Whole = Field(3, gt=0, description="newest checkpoints kept beside the best")
-    evaluate_every: Whole = Field(500, gt=0, description="updates between looks at the validation pairs")
+    average_count: Whole = Field(default=5, gt=0, description="checkpoints in that mean")
+    save_every: Whole = Field(default=500, gt=0, description="updates between checkpoints")
+    keep_last: Whole = Field(default=3, gt=0, description="newest checkpoints kept beside the best")
+    evaluate_every: Whole = Field(default=500, gt=0, description="updates between looks at the validation pairs")
     monitor: Literal["loss", "bleu", "chrf"] = Field(
-        "loss", description="what makes a checkpoint the best: loss, bleu, chrf"
+        default="loss", description="what makes a checkpoint the best: loss, bleu, chrf"
     )
-    patience: Whole = Field(0, ge=0, description="looks without a better value before training ends; 0: never")
-    log_every: Whole = Field(50, gt=0, description="updates between lines of the log")
-    tensorboard: bool = Field(False, description="write a TensorBoard log too")
-    prefetch: Whole = Field(4, ge=0, description="batches made ahead in a thread; 0: none")
-    threads: Whole | None = Field(None, gt=0, description="CPU threads; by default as many as there are cores")
+    patience: Whole = Field(default=0, ge=0, description="looks without a better value before training ends; 0: never")
+    log_every: Whole = Field(default=50, gt=0, description="updates between lines of the log")
+    tensorboard: bool = Field(default=False, description="write a TensorBoard log too")
+    prefetch: Whole = Field(default=4, ge=0, description="batches made ahead in a thread; 0: none")
+    threads: Whole | None = Field(default=None, gt=0, description="CPU threads; by default as many as there are cores")
     on_long: Literal["skip", "cut", "error"] = Field(
-        "skip", description="what to do with training pairs longer than data.max_length: skip, cut or error"
+        default="skip", description="what to do with training pairs longer than data.max_length: skip, cut or error"
     )
 
     @model_validator(mode="after")
@@ -178,29 +197,39 @@ class Training(Section):
 class SearchSection(Section):
     """How translations are found; these are the defaults that the finished model carries."""
 
-    num_beams: Whole = Field(5, gt=0, description="beams; 1: greedy")
-    length_penalty: float = Field(1.0, description="above 0 favours longer translations")
-    length_form: Literal["power", "gnmt"] = Field("power", description="power: length ** penalty; gnmt: Wu et al. 2016")
-    coverage_penalty: float = Field(0.0, ge=0, description="weight of Wu et al.'s penalty for source words not attended to")
-    min_length: Whole = Field(0, ge=0, description="fewest tokens of a translation")
-    max_length: Whole | None = Field(None, gt=0, description="most tokens of a translation; null: twice the source and 50")
-    stopping: Literal["standard", "first", "exhaustive"] = Field("standard", description="when the beam search is content")
-    repetition_penalty: float = Field(1.0, gt=0, description="above 1 discourages tokens already written")
-    no_repeat_ngram_size: Whole = Field(0, ge=0, description="no run of so many tokens twice; 0: allowed")
+    num_beams: Whole = Field(default=5, gt=0, description="beams; 1: greedy")
+    length_penalty: float = Field(default=1.0, description="above 0 favours longer translations")
+    length_form: Literal["power", "gnmt"] = Field(
+        default="power", description="power: length ** penalty; gnmt: Wu et al. 2016"
+    )
+    coverage_penalty: float = Field(
+        default=0.0, ge=0, description="weight of Wu et al.'s penalty for source words not attended to"
+    )
+    min_length: Whole = Field(default=0, ge=0, description="fewest tokens of a translation")
+    max_length: Whole | None = Field(
+        default=None, gt=0, description="most tokens of a translation; null: twice the source and 50"
+    )
+    stopping: Literal["standard", "first", "exhaustive"] = Field(
+        default="standard", description="when the beam search is content"
+    )
+    repetition_penalty: float = Field(default=1.0, gt=0, description="above 1 discourages tokens already written")
+    no_repeat_ngram_size: Whole = Field(default=0, ge=0, description="no run of so many tokens twice; 0: allowed")
 
 
 class Evaluation(Section):
     """How the model is judged, while it trains and at the end."""
 
     metrics: Annotated[list[Metric], BeforeValidator(_several)] = Field(
-        ["bleu", "chrf"],
+        default=["bleu", "chrf"],
         description="bleu, chrf, chrf++, ter, exact_match, word_error (entries that equal no reference),"
         " word_error_first (that do not equal the first), wer, per, cer (errors in words, phonemes, characters)",
     )
-    tokenize: str | None = Field(None, description="sacreBLEU's tokenizer (13a, none, zh …); null: by the target language")
-    group: bool = Field(
-        False, description="pairs with the same source are one sentence with several references, all of them right"
+    tokenize: str | None = Field(
+        default=None, description="sacreBLEU's tokenizer (13a, none, zh …); null: by the target language"
     )
-    during: bool = Field(True, description="translate validation sentences while training, not only take their loss")
-    max_sentences: Whole = Field(200, gt=0, description="validation sentences translated at each look")
-    samples: Whole = Field(3, ge=0, description="sample translations shown at each look")
+    group: bool = Field(
+        default=False, description="pairs with the same source are one sentence with several references, all of them right"
+    )
+    during: bool = Field(default=True, description="translate validation sentences while training, not only take their loss")
+    max_sentences: Whole = Field(default=200, gt=0, description="validation sentences translated at each look")
+    samples: Whole = Field(default=3, ge=0, description="sample translations shown at each look")

@@ -71,7 +71,7 @@ def refuse(error: ValidationError, source: Source, known: Iterable[str], prefix:
     if found["type"] == "missing":
         return UserError(f"{where}: {dotted(prefix + found['loc'])} is missing")
     if found["type"] == "value_error":
-        return UserError(": ".join(part for part in (where, name, str(found["ctx"]["error"])) if part))
+        return UserError(": ".join(part for part in (where, name, str(found.get("ctx", {}).get("error"))) if part))
     wanted = _wanted([one for one in error.errors(include_url=False) if _same(one, found)])
     return UserError(f"{where}: {name} must be {wanted}, not {shown(found['input'])}")
 
@@ -100,11 +100,14 @@ def _standing(loc: tuple[int | str, ...], value: Any) -> Key:
     """The part of an error's location that stands in the file, without pydantic's names for the branches of a union."""
     key: list[int | str] = []
     for part in loc:
-        inside = isinstance(part, int) and isinstance(value, list) and part < len(value)
-        if inside or (isinstance(value, dict) and part in value):
-            value = value[part]
+        if isinstance(value, (list, dict)) and _holds(value, part):
+            value = value[part]  # type: ignore[call-overload]
             key.append(part)
     return tuple(key)
+
+
+def _holds(value: list[Any] | dict[Any, Any], part: int | str) -> bool:
+    return part in value if isinstance(value, dict) else isinstance(part, int) and part < len(value)
 
 
 def _same(one: Any, other: Any) -> bool:

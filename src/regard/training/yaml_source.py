@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
@@ -33,20 +33,18 @@ _RULES = (
 class _Loader(yaml.SafeLoader):
     """SafeLoader with YAML 1.2's implicit types."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+_Loader.yaml_implicit_resolvers = {}
 
 
 class _Dumper(yaml.SafeDumper):
     """SafeDumper that quotes whatever YAML 1.1 or 1.2 would not read back as text."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
-        key: list(rules) for key, rules in yaml.SafeDumper.yaml_implicit_resolvers.items()
-    }
-
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
+_Dumper.yaml_implicit_resolvers = {key: list(rules) for key, rules in yaml.SafeDumper.yaml_implicit_resolvers.items()}
 for _tag, _pattern, _first in _RULES:
     for _class in (_Loader, _Dumper):
         _class.add_implicit_resolver(_tag, re.compile(rf"^(?:{_pattern})$"), list(_first))
