@@ -8,7 +8,7 @@ always in force.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -40,9 +40,10 @@ class Layout:
     start: position of the first column if `whole`, else 0.
     length: number of columns T.
     longest: number of columns that the longest document spans at most; bounds position tables.
+    several: whether a row may have more than one document.
 
-    `whole`, `start`, `length`, `longest` are Python values set at construction: whoever chooses a path reads them, never
-    the value of a tensor.
+    `whole`, `start`, `length`, `longest`, `several` are Python values set at construction: whoever chooses a path reads
+    them, never the value of a tensor.
     """
 
     position: Tensor
@@ -52,6 +53,7 @@ class Layout:
     length: int
     longest: int
     mark: Tensor | None = None
+    several: bool = False
 
     @classmethod
     def unpadded(cls, length: int, start: int = 0, device: torch.device | str | None = None) -> Layout:
@@ -98,7 +100,8 @@ class Layout:
                 at += count
         whole = all(len(row) == 1 and row[0] == length for row in rows)
         longest = max((count for row in rows for count in row), default=0)
-        return cls(position.to(device), document.to(device), whole, 0, length, longest)
+        several = any(len(row) > 1 for row in rows)
+        return cls(position.to(device), document.to(device), whole, 0, length, longest, None, several)
 
     @classmethod
     def of_ids(cls, ids: Tensor, pad: int | None, side: Side = "both") -> Layout:
@@ -139,31 +142,44 @@ class Layout:
 
     def take(self, rows: Tensor) -> Layout:
         """The layout of the rows chosen by index; a layout that is alike for all rows stays as it is."""
+        mark = self.mark if self.mark is None or self.mark.shape[0] == 1 else self.mark[rows]
         if self.whole or self.position.shape[0] == 1:
-            return self
-        mark = None if self.mark is None else self.mark[rows]
-        return Layout(self.position[rows], self.document[rows], False, 0, self.length, self.longest, mark)
+            return self if mark is self.mark else replace(self, mark=mark)
+        return replace(self, position=self.position[rows], document=self.document[rows], mark=mark)
 
     def then(self, more: Layout) -> Layout:
         """This layout followed by the columns of another: what the keys of a cache are after a step."""
         if self.length == 0:
             return more
+        mark = self._marks(more)
         if self.whole and more.whole and more.start == self.start + self.length:
-            return Layout.unpadded(self.length + more.length, self.start, self.position.device)
+            both = Layout.unpadded(self.length + more.length, self.start, self.position.device)
+            return both if mark is None else replace(both, mark=mark)
         rows = max(self.position.shape[0], more.position.shape[0])
         position, document = (
             torch.cat([a.expand(rows, -1), b.expand(rows, -1)], 1)
             for a, b in ((self.position, more.position), (self.document, more.document))
         )
-        return Layout(position, document, False, 0, self.length + more.length, max(self.longest, more.longest))
+        longest, several = max(self.longest, more.longest), self.several or more.several
+        return Layout(position, document, False, 0, self.length + more.length, longest, mark, several)
+
+    def _marks(self, more: Layout) -> Tensor | None:
+        """The marks of both layouts, zeros where one has none; None if neither has."""
+        if self.mark is None and more.mark is None:
+            return None
+        marks = [torch.zeros_like(its.position) if its.mark is None else its.mark for its in (self, more)]
+        rows = max(mark.shape[0] for mark in marks)
+        return torch.cat([mark.expand(rows, -1) for mark in marks], 1)
 
     def first(self, length: int) -> Layout:
         """The first `length` columns."""
-        if self.whole:
-            return Layout.unpadded(length, self.start, self.position.device)
         mark = None if self.mark is None else self.mark[:, :length]
-        return Layout(
-            self.position[:, :length], self.document[:, :length], False, 0, length, min(self.longest, length), mark
+        if self.whole:
+            kept = Layout.unpadded(length, self.start, self.position.device)
+            return kept if mark is None else replace(kept, mark=mark)
+        position, document = self.position[:, :length], self.document[:, :length]
+        return replace(
+            self, position=position, document=document, length=length, longest=min(self.longest, length), mark=mark
         )
 
     def next(self, count: int = 1) -> Layout:
@@ -176,6 +192,4 @@ class Layout:
     def to(self, device: torch.device | str) -> Layout:
         """The same layout with its tensors on another device."""
         mark = None if self.mark is None else self.mark.to(device)
-        return Layout(
-            self.position.to(device), self.document.to(device), self.whole, self.start, self.length, self.longest, mark
-        )
+        return replace(self, position=self.position.to(device), document=self.document.to(device), mark=mark)

@@ -166,7 +166,11 @@ def lower(mask: Mask, q: Layout, k: Layout) -> Lowered:
 
 
 def lower_cross(q: Layout, memory: Layout) -> Lowered:
-    """Every query sees every real token of its sentence's memory: Bool[B|1 1 1 S]."""
+    """Every query sees every real token of its sentence's memory, Bool[B|1 1 1 S], or where the memory's rows have several
+    documents of the document of its own number, Bool[B 1 Q S]."""
     if memory.whole:
         return Lowered()
+    if memory.several:
+        own = (q.document[:, :, None] == memory.document[:, None, :]) & memory.real[:, None, :]
+        return Lowered(own[:, None], absent=~memory.real)
     return Lowered(memory.real[:, None, None, :], absent=~memory.real)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -37,10 +37,21 @@ def layers_of(cell: Cell, first: int, width: int, count: int, both_ways: bool = 
     )
 
 
+def through(layer: nn.Module, x: Any, hidden: Any = None) -> tuple[Any, Any]:
+    """What torch's recurrent layer gives, under a CPU's autocast in the weights' precision: oneDNN's LSTM has no other way
+    on many a CPU."""
+    if not torch.is_autocast_enabled("cpu") or layer.weight_hh_l0.device.type != "cpu":
+        return layer(x, hidden)
+    kind = layer.weight_hh_l0.dtype
+    with torch.autocast("cpu", enabled=False):
+        same = tuple(t.to(kind) for t in hidden) if isinstance(hidden, tuple) else hidden
+        return layer(x.to(kind), same.to(kind) if isinstance(same, Tensor) else same)
+
+
 def run(layer: nn.Module, x: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
     """A one-way layer over all of x: Float[R T W] from a state: Float[R T H] and the state after it."""
     first = tuple(t[None].contiguous() for t in hidden)
-    states, last = layer(x, first if len(first) == 2 else first[0])
+    states, last = through(layer, x, first if len(first) == 2 else first[0])
     return states, tuple(t[0] for t in (last if isinstance(last, tuple) else (last,)))
 
 
@@ -111,21 +122,21 @@ class RecurrentEncoder(nn.Module):
         real = layout.real.expand(len(inputs), -1)
         x, order = self.embed(inputs, layout), None
         if not bool(real[:, 0].all()):  # padding on the left: bring it to the right, and back
-            order = (~real).byte().argsort(1, stable=True)[..., None]
+            order = (~real).byte().argsort(dim=1, stable=True)[..., None]
             x = x.gather(1, order.expand_as(x))
         lengths = real.sum(1).clamp(min=1).cpu()
-        states, final = self._run(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+        packed, final = self._run(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))
+        states = pad_packed_sequence(packed, batch_first=True, total_length=layout.length)[0]
         if order is not None:
             states = torch.zeros_like(states).scatter(1, order.expand_as(states), states)
         return Memory(states.masked_fill(~real[..., None], 0.0), layout, final)
 
-    def _run(self, x: Tensor | PackedSequence) -> tuple[Tensor, Hidden]:
-        """All layers: states of the last one, final states of each."""
+    def _run(self, x: Any) -> tuple[Any, Hidden]:
+        """All layers over a tensor or a packed sequence: states of the last one in the same form, final states of each."""
         final = []
         for number, layer in enumerate(self.layers):
             if number:
                 x = x._replace(data=self.dropout(x.data)) if isinstance(x, PackedSequence) else self.dropout(x)
-            x, last = layer(x)
+            x, last = through(layer, x)
             final.append([t.transpose(0, 1).flatten(1) for t in (last if isinstance(last, tuple) else (last,))])
-        states = pad_packed_sequence(x, batch_first=True)[0] if isinstance(x, PackedSequence) else x
-        return states, tuple(torch.stack(t, 1) for t in zip(*final, strict=True))
+        return x, tuple(torch.stack(t, 1) for t in zip(*final, strict=True))

