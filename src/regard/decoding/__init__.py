@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.decoding.options import Hypothesis, Search, search_options
+
+if TYPE_CHECKING:
+    from regard.decoding.generate import stream_translate, translate_ids
 
 __all__ = ["Hypothesis", "Search", "search_options", "stream_translate", "translate_ids"]
 

@@ -312,9 +312,9 @@ class _Beams:
         logs = torch.cat([self.logs[beams], log[rows, places, None]], 1).tolist()
         totals, numbers = best[rows, places].tolist(), self.sentence[rows].tolist()
         more = [0.0] * len(ids) if self.cover is None else self.cover.bonus(beams, self.sentence[rows])
-        for row, number, *hypothesis, bonus in zip(rows.tolist(), numbers, ids, logs, totals, more, strict=True):
+        for at, (row, number) in enumerate(zip(rows.tolist(), numbers, strict=True)):
             pool = self.pool[number]
-            pool.append(_hypothesis(*hypothesis, self.eos, self.options, bonus))
+            pool.append(_hypothesis(ids[at], logs[at], totals[at], self.eos, self.options, more[at]))
             pool.sort(key=lambda h: -h.score)
             if len(pool) >= self.options.num_beams:
                 del pool[self.options.num_beams :]
