@@ -147,7 +147,7 @@ def _anchors(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", [*PAGES, *SINGLE], ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_code_path_that_a_page_names_exists(path: Path) -> None:
     for name in re.findall(r"`((?:src|tests|docs|recipes|benchmarks)/[\w./-]+)`", text_of(path)):
-        assert (ROOT / name).exists(), name
+        assert "NAME" in name or (ROOT / name).exists(), name
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
