@@ -58,8 +58,8 @@ def check(
     _tell(report, json)
 
 
-@app.command()
-def clean(
+@app.command("clean")
+def command(
     spec: Spec,
     source: Source,
     target: Target,

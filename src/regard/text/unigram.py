@@ -40,11 +40,13 @@ def learn(words: Counter[str], alphabet: set[str], size: int) -> list[tuple[str,
     alive = np.ones(len(names), dtype=bool)
     scores = np.log(guess / guess.sum())
     while True:
-        for _ in range(2):
-            expected = texts.expected(scores, counts)
+        expected = texts.expected(scores, counts)
+        for last in (False, True):
             alive &= single | (expected >= _FEWEST)
             scores = _scores(expected, alive)
             texts.drop(alive)
+            if not last:
+                expected = texts.expected(scores, counts)
         if alive.sum() <= size:
             break
         inside.drop(alive, long)
