@@ -1,4 +1,4 @@
-"""What a run says while it goes: a progress bar or lines on stderr, log.jsonl, TensorBoard, and the loss curve at the end."""
+"""What a run says while it goes: a progress bar or lines on stderr, log.jsonl, TensorBoard, the loss curve at the end."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ def _evaluate(run: Run, journal: Journal) -> bool:
     better = not progress.best or value > progress.best[0][0]
     progress.waited = 0 if better else progress.waited + 1
     progress.history.append(seen.entry(progress.step))
-    ranked = sorted([*progress.best, (value, progress.step)], key=lambda pair: (-pair[0], pair[1]))
+    ranked = sorted([*progress.best, (value, progress.step)], reverse=True)  # among equals the later
     wanted = ranked[: its.average_count if its.average == "best" else 1]
     enters = (value, progress.step) in wanted
     progress.best = wanted

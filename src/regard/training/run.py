@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from accelerate.utils import gather_object
 from torch import Tensor
 
@@ -190,4 +191,5 @@ def _accelerator(precision: str) -> Accelerator:
     cpu = not torch.cuda.is_available()
     if cpu and kind == "fp16":
         raise UserError("training.precision: fp16 needs a GPU; use fp32 (or bf16) on a CPU")
+    AcceleratorState._reset_state()  # accelerate keeps one for the process; a second training may want another precision
     return Accelerator(mixed_precision=kind, cpu=cpu, step_scheduler_with_optimizer=False)

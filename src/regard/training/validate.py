@@ -14,7 +14,6 @@ from regard.training.prepare import Prepared
 from regard.training.recipe import Recipe
 from regard.translator import Translator
 
-
 TOKENS = 4096
 """Budget of a validation batch."""
 

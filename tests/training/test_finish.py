@@ -1,0 +1,68 @@
+"""Which weights a finished model has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from regard.training import finish, resume
+from regard.training.loop import steps
+from regard.training.prepare import prepare
+from regard.training.recipe import Recipe
+from regard.training.run import Run
+
+
+def run_of(recipe: Recipe, output: Path, best: list[tuple[float, int]], **training: object) -> Run:
+    """Four updates, each saved; `best` is what evaluations are said to have found."""
+    recipe = recipe.model_copy(update={"training": recipe.training.model_copy(update=training)})
+    run = Run(recipe, prepare(recipe), output)
+    for step in steps(run):
+        run.progress.best = best
+        run.save()
+        if step.number == 4:
+            return run
+    raise AssertionError
+
+
+def weight(output: Path, step: int) -> torch.Tensor:
+    return load_file(resume.folder_of(output, step) / "model.safetensors")[NAME]
+
+
+NAME = "model.shared.weight"
+
+
+def chosen(run: Run) -> torch.Tensor:
+    return run.plain.head.project.weight.detach()
+
+
+def test_the_best_by_default(toy_recipe: Recipe, tmp_path: Path) -> None:
+    run = run_of(toy_recipe, tmp_path, [(-1.5, 2)])
+    assert "after update 2, the best by loss (1.500)" in finish.choose(run)
+    assert torch.equal(chosen(run), weight(tmp_path, 2))
+
+
+def test_the_mean_of_the_last(toy_recipe: Recipe, tmp_path: Path) -> None:
+    run = run_of(toy_recipe, tmp_path, [(-1.5, 2)], average="last", average_count=2)
+    assert "updates 3, 4" in finish.choose(run)
+    assert torch.allclose(chosen(run), (weight(tmp_path, 3) + weight(tmp_path, 4)) / 2, atol=1e-7)
+
+
+def test_the_mean_of_the_best(toy_recipe: Recipe, tmp_path: Path) -> None:
+    run = run_of(toy_recipe, tmp_path, [(-1.0, 1), (-1.5, 3)], average="best", average_count=2)
+    assert "updates 1, 3" in finish.choose(run)
+    assert torch.allclose(chosen(run), (weight(tmp_path, 1) + weight(tmp_path, 3)) / 2, atol=1e-7)
+
+
+def test_the_running_mean(toy_recipe: Recipe, tmp_path: Path) -> None:
+    run = run_of(toy_recipe, tmp_path, [(-1.5, 2)], ema=0.5)
+    assert "running mean" in finish.choose(run)
+    tensors, _ = resume.read(resume.folder_of(tmp_path, 2))
+    name = next(n for n, p in run.plain.named_parameters() if p is run.plain.head.project.weight)
+    assert torch.equal(chosen(run), tensors[f"average/{name}"])
+
+
+def test_without_evaluations_the_last(toy_recipe: Recipe, tmp_path: Path) -> None:
+    run = run_of(toy_recipe, tmp_path, [])
+    assert finish.choose(run) == "weights after update 4"
