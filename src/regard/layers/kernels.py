@@ -24,7 +24,8 @@ class _Dropout(torch.autograd.Function):
         # A byte has 256 steps: p lies between two of them, and which one serves is drawn anew for each call, so that
         # every element is dropped with probability p exactly.
         threshold = int(p * 256 + float(torch.rand(())))
-        kept = (words.view(torch.uint8)[: x.numel()] >= threshold).view(x.shape)
+        draws = words.view(torch.uint8)[: x.numel()].view(x.shape)
+        kept = draws >= threshold if threshold < 256 else torch.zeros_like(draws, dtype=torch.bool)
         ctx.save_for_backward(kept)
         ctx.scale = 1.0 / (1.0 - p)
         return torch.where(kept, x * ctx.scale, 0.0)
@@ -59,7 +60,9 @@ class Dropout(nn.Module):
 
 def slow_linear_cross_entropy(x: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor, smoothing: float) -> Tensor:
     """Sum over rows of the cross entropy of softmax(x W^T + b) against (1-e)·one-hot(ids) + e/V on every class."""
-    return F.cross_entropy(F.linear(x, weight, bias).float(), ids, reduction="sum", label_smoothing=smoothing)
+    logits = F.linear(x, weight, bias)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return F.cross_entropy(logits, ids, reduction="sum", label_smoothing=smoothing)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):

@@ -26,6 +26,21 @@ SIZES: dict[str, dict[str, Any]] = {
 Attention = Literal["none", "additive", "dot", "general", "concat", "scaled_dot", "location"]
 
 
+def _score(attention: str, max_length: int) -> Score | None:
+    scores: dict[str, Score | None] = {
+        "none": None,
+        "additive": Additive(),
+        "dot": Dot(),
+        "general": General(),
+        "concat": Concat(),
+        "scaled_dot": Dot(scaled=True),
+        "location": Location(max_length),
+    }
+    if attention not in scores:
+        raise ValueError(f"attention must be one of {', '.join(scores)}, not {attention!r}")
+    return scores[attention]
+
+
 def describe(
     *,
     vocab_size: int,
@@ -53,17 +68,7 @@ def describe(
     first state is the encoder's last as it is where both go one way (Sutskever), else through a layer with tanh (Cho,
     Bahdanau). target_vocab_size and tied as in the Transformer; the papers tie nothing (`tied`="no").
     """
-    scores: dict[str, Score | None] = {
-        "none": None,
-        "additive": Additive(),
-        "dot": Dot(),
-        "general": General(),
-        "concat": Concat(),
-        "scaled_dot": Dot(scaled=True),
-        "location": Location(max_length),
-    }
-    if attention not in scores:
-        raise ValueError(f"attention must be one of {', '.join(scores)}, not {attention!r}")
+    score = _score(attention, max_length)
     limit = max_length if attention == "location" else None
     query = query or ("previous" if attention in ("additive", "location") else "current")
     target = vocab_size if target_vocab_size is None else target_vocab_size
@@ -73,7 +78,7 @@ def describe(
         Tokens(target, dropout=dropout),
         cell,
         num_layers,
-        scores[attention],
+        score,
         query,
         input_feeding,
         context,

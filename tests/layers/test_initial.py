@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from regard.layers.initial import glorot_
+
+
+def test_glorot_is_uniform_within_its_bound():
+    torch.manual_seed(0)
+    model = nn.ModuleList([nn.Linear(300, 100), nn.Embedding(500, 64), nn.LayerNorm(8), nn.Linear(4, 4, bias=False)])
+    glorot_(model)
+    bound = math.sqrt(6 / 400)
+    assert 0.99 * bound < model[0].weight.abs().max() <= bound
+    assert model[0].weight.std().item() - bound / math.sqrt(3) < 0.01 * bound
+    assert (model[0].bias == 0).all()
+    assert abs(model[1].weight.std().item() - 1 / 8) < 0.002
+    assert (model[2].weight == 1).all()
+    assert (model[2].bias == 0).all()

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from regard.layers.kernels import CHUNK, Dropout, linear_cross_entropy, slow_linear_cross_entropy
+
+
+@pytest.mark.parametrize("p", [0.1, 0.15, 0.3, 0.5, 0.999])
+def test_dropout_drops_its_share_and_scales_the_rest(p):
+    """The kept share within 4 sigma; what is kept is × 1/(1-p)."""
+    torch.manual_seed(0)
+    drop, n = Dropout(p), 200_000
+    y = drop(torch.ones(n))
+    kept = y != 0
+    assert abs(kept.double().mean() - (1 - p)) < 4 * math.sqrt(p * (1 - p) / n) + 1 / 256
+    torch.testing.assert_close(y[kept], torch.full_like(y[kept], 1 / (1 - p)))
+
+
+def test_dropout_is_exact_over_calls():
+    """A byte knows 256 shares; over calls the two next to p are mixed so that each element is dropped with p exactly."""
+    torch.manual_seed(0)
+    p, n, calls = 0.15, 4096, 600
+    drop, x = Dropout(p), torch.ones(n)
+    shares = torch.stack([(drop(x) == 0).double().mean() for _ in range(calls)])
+    between = (p * 256 - int(p * 256)) * (1 - p * 256 + int(p * 256)) / 256**2
+    sigma = math.sqrt((p * (1 - p) / n + between) / calls)
+    assert abs(shares.mean() - p) < 4 * sigma
+
+
+def test_dropout_is_independent_of_place_and_call():
+    torch.manual_seed(0)
+    drop = Dropout(0.5)
+    first, second = ((drop(torch.ones(64, 1024)) != 0).double() - 0.5 for _ in range(2))
+    limit = 4 * 0.25 / math.sqrt(64 * 1024)
+    assert (first * second).mean().abs() < limit
+    assert (first[:, 1:] * first[:, :-1]).mean().abs() < limit
+    assert (first[:, 8:] * first[:, :-8]).mean().abs() < limit
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 17), (0, 4)])
+def test_the_gradient_of_dropout_is_its_mask(shape):
+    torch.manual_seed(0)
+    x = torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+    y = Dropout(0.3)(x)
+    y.sum().backward()
+    kept = (y != 0).double() / 0.7
+    torch.testing.assert_close(x.grad, kept)
+    torch.testing.assert_close(y, x * kept)
+
+
+def test_dropout_reads_any_strides_and_keeps_the_type():
+    torch.manual_seed(0)
+    x = torch.randn(6, 4).t().bfloat16()
+    y = Dropout(0.5)(x)
+    assert y.dtype == torch.bfloat16
+    assert torch.equal(y[y != 0], (x * 2)[y != 0])
+
+
+def test_dropout_does_nothing_where_it_should_not():
+    x = torch.randn(5)
+    assert Dropout(0.0)(x) is x
+    assert Dropout(0.5).eval()(x) is x
+    with pytest.raises(ValueError, match=r"\[0, 1\)"):
+        Dropout(1.0)
+
+
+def test_dropout_never_reads_what_it_drops():
+    torch.manual_seed(0)
+    y = Dropout(0.5)(torch.full((100,), torch.inf))
+    assert not y.isnan().any()
+
+
+ROWS = CHUNK["cpu"] + 30
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-4), (torch.bfloat16, 5e-2)])
+def test_linear_cross_entropy_equals_its_slow_twin(dtype, near, smoothing, bias):
+    """In value and in every gradient, over more rows than a chunk has."""
+    torch.manual_seed(0)
+    x, weight = torch.randn(ROWS, 8).to(dtype), torch.randn(17, 8)
+    ids, results = torch.randint(0, 17, (ROWS,)), []
+    shift = torch.randn(17) if bias else None
+    for body in (linear_cross_entropy, slow_linear_cross_entropy):
+        leaves = [t.clone().requires_grad_() for t in (x, weight, shift) if t is not None]
+        narrow = leaves if body is linear_cross_entropy else [t.to(dtype) for t in leaves]
+        loss = body(narrow[0], narrow[1], narrow[2] if bias else None, ids, smoothing)
+        (2.5 * loss).backward()
+        results.append([loss.detach(), *(leaf.grad for leaf in leaves)])
+    for got, want in zip(*results, strict=True):
+        assert got.dtype == want.dtype
+        assert (got.double() - want.double()).norm() <= near * want.double().norm()
+
+
+def test_linear_cross_entropy_in_double_precision_is_exact():
+    torch.manual_seed(0)
+    x, weight = torch.randn(4, 3, dtype=torch.float64, requires_grad=True), torch.randn(5, 3, dtype=torch.float64)
+    weight.requires_grad_()
+    ids = torch.tensor([0, 4, 2, 1])
+    assert torch.autograd.gradcheck(lambda a, b: linear_cross_entropy(a, b, None, ids, 0.1), (x, weight))
+
+
+def test_linear_cross_entropy_of_nothing_and_of_large_logits():
+    weight = torch.eye(3, requires_grad=True)
+    assert linear_cross_entropy(torch.empty(0, 3), weight, None, torch.empty(0, dtype=torch.long)) == 0
+    loss = linear_cross_entropy(torch.tensor([[1e4, 0.0, -1e4]]), weight, None, torch.tensor([1]))
+    assert loss.item() == pytest.approx(1e4)
+    with torch.no_grad():
+        assert linear_cross_entropy(torch.zeros(1, 3), weight, None, torch.tensor([1])).item() == pytest.approx(math.log(3))
+
+
+def test_only_wanted_gradients_are_made():
+    x, weight = torch.randn(3, 4), torch.randn(5, 4, requires_grad=True)
+    linear_cross_entropy(x, weight, None, torch.tensor([1, 2, 3])).backward()
+    assert weight.grad.isfinite().all()
+    assert x.grad is None
