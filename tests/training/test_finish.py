@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
+from regard.text.corpus import Pair
 from regard.training import finish, resume
 from regard.training.loop import steps
 from regard.training.prepare import prepare
@@ -66,3 +69,14 @@ def test_the_running_mean(toy_recipe: Recipe, tmp_path: Path) -> None:
 def test_without_evaluations_the_last(toy_recipe: Recipe, tmp_path: Path) -> None:
     run = run_of(toy_recipe, tmp_path, [])
     assert finish.choose(run) == "weights after update 4"
+
+
+def test_a_translation_with_line_ends_is_one_line_of_the_file(
+    toy_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model with byte tokens may write them; line n of test.hyp belongs to test pair n all the same."""
+    run = run_of(toy_recipe, tmp_path, [])
+    run.prepared = replace(run.prepared, test_pairs=[Pair("a", "b", 1), Pair("c", "d", 2)])
+    monkeypatch.setattr(finish, "judge", lambda *_, **__: (["x\ny\r\nz", "w"], {}))
+    finish.finish(run, lambda _: None)
+    assert (tmp_path / "test.hyp").read_text(encoding="utf-8") == "x y z\nw\n"

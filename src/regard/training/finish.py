@@ -7,6 +7,7 @@ from typing import Any
 
 from regard.checkpoints.average import mean_weights
 from regard.checkpoints.folders import load_weights, save_model
+from regard.evaluation.files import write_lines
 from regard.training import resume
 from regard.training.run import Run
 from regard.training.validate import judge
@@ -25,7 +26,7 @@ def finish(run: Run, tell: Callable[[str], None]) -> dict[str, Any]:
     if run.prepared.test_pairs:
         texts, found = judge(run.plain, run.recipe, run.prepared, run.prepared.test_pairs, greedy=False)
         scores = {name: {"value": round(s.value, 3), "signature": s.signature} for name, s in found.items()}
-        (run.output / "test.hyp").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8", newline="\n")
+        write_lines(run.output / "test.hyp", texts)
         for name, s in scores.items():
             tell(f"test {name} {s['value']:.2f}  {s['signature']}")
     save_model(run.output, run.plain, run.prepared.tokenizers, meta | {"scores": scores})
