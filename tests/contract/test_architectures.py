@@ -68,8 +68,9 @@ def test_every_size_can_be_described():
             assert hash(models.find(name).describe(vocab_size=100, **arguments)), (name, size)
 
 
-@pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-10), (torch.float32, 1e-4)])
-@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize(
+    ("rows", "dtype", "near"), [(1, torch.float64, 1e-10), (3, torch.float64, 1e-10), (3, torch.float32, 1e-4)]
+)
 def test_s_cache_05_twenty_cached_steps_equal_all_at_once(family, rows, dtype, near):
     """S-CACHE-05: 20 greedy steps with a state against one pass without, batch of 1 and a padded batch of 3."""
     model = family.make(dtype)
@@ -96,8 +97,7 @@ def test_tokens_may_come_in_any_pieces(family):
     torch.testing.assert_close(torch.stack(pieces), whole[:, [1, 2, 5]].transpose(0, 1), **EXACT)
 
 
-@pytest.mark.parametrize("more", [0, 1, 6])
-@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize(("more", "left"), [(0, False), (6, False), (1, True)])
 def test_batch_mates_and_padding_do_not_matter(family, more, left):
     """S-MASK-04, S-MASK-09, S-POS-05: each row alone gives what it gives in a batch padded on the right or the left."""
     model = family.make()

@@ -20,7 +20,7 @@ Cell = Literal["rnn", "gru", "lstm"]
 Hidden = tuple[Tensor, ...]
 """What one layer remembers: (h,) or, of an LSTM, (h, c), each Float[R H]."""
 
-CELLS: dict[str, type[nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+CELLS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 
 
 def layers_of(cell: Cell, first: int, width: int, count: int, both_ways: bool = False) -> nn.ModuleList:
@@ -37,7 +37,7 @@ def layers_of(cell: Cell, first: int, width: int, count: int, both_ways: bool = 
     )
 
 
-def through(layer: nn.Module, x: Any, hidden: Any = None) -> tuple[Any, Any]:
+def through(layer: Any, x: Any, hidden: Any = None) -> tuple[Any, Any]:
     """What torch's recurrent layer gives, under a CPU's autocast in the weights' precision: oneDNN's LSTM has no other way
     on many a CPU."""
     if not torch.is_autocast_enabled("cpu") or layer.weight_hh_l0.device.type != "cpu":
@@ -48,18 +48,18 @@ def through(layer: nn.Module, x: Any, hidden: Any = None) -> tuple[Any, Any]:
         return layer(x.to(kind), same.to(kind) if isinstance(same, Tensor) else same)
 
 
-def run(layer: nn.Module, x: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
+def run(layer: Any, x: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
     """A one-way layer over all of x: Float[R T W] from a state: Float[R T H] and the state after it."""
     first = tuple(t[None].contiguous() for t in hidden)
     states, last = through(layer, x, first if len(first) == 2 else first[0])
     return states, tuple(t[0] for t in (last if isinstance(last, tuple) else (last,)))
 
 
-def _rnn(given: Tensor, hidden: Hidden, layer: nn.RNNBase) -> Hidden:
+def _rnn(given: Tensor, hidden: Hidden, layer: Any) -> Hidden:
     return ((given + F.linear(hidden[0], layer.weight_hh_l0, layer.bias_hh_l0)).tanh_(),)
 
 
-def _gru(given: Tensor, hidden: Hidden, layer: nn.RNNBase) -> Hidden:
+def _gru(given: Tensor, hidden: Hidden, layer: Any) -> Hidden:
     h, width = hidden[0], layer.hidden_size
     gates, new = given.split([2 * width, width], -1)
     own_gates, own_new = F.linear(h, layer.weight_hh_l0, layer.bias_hh_l0).split([2 * width, width], -1)
@@ -67,7 +67,7 @@ def _gru(given: Tensor, hidden: Hidden, layer: nn.RNNBase) -> Hidden:
     return (torch.lerp(torch.addcmul(new, reset, own_new).tanh_(), h, update),)
 
 
-def _lstm(given: Tensor, hidden: Hidden, layer: nn.RNNBase) -> Hidden:
+def _lstm(given: Tensor, hidden: Hidden, layer: Any) -> Hidden:
     h, c = hidden
     gates = given + F.linear(h, layer.weight_hh_l0, layer.bias_hh_l0)
     enter, forget, new, leave = gates.chunk(4, -1)
@@ -75,7 +75,7 @@ def _lstm(given: Tensor, hidden: Hidden, layer: nn.RNNBase) -> Hidden:
     return leave.sigmoid() * c.tanh(), c
 
 
-STEPS: dict[str, Callable[[Tensor, Hidden, nn.RNNBase], Hidden]] = {"rnn": _rnn, "gru": _gru, "lstm": _lstm}
+STEPS: dict[str, Callable[[Tensor, Hidden, Any], Hidden]] = {"rnn": _rnn, "gru": _gru, "lstm": _lstm}
 """One step of a layer: from what its input gives the gates, W x + b: Float[R G·H], and its state to its next state."""
 
 

@@ -3,7 +3,7 @@ et al. 2015, Luong et al. 2015)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -67,7 +67,7 @@ class RecurrentState(BlockState):
     """What a recurrent decoder remembers: each layer's state, the vector fed back, the keys and values of the memory."""
 
     def __init__(
-        self, hidden: list[Hidden] | None, caches: list[Cache], memory: Memory | None, device: torch.device, room: int
+        self, hidden: list[Hidden], caches: list[Cache], memory: Memory | None, device: torch.device, room: int
     ) -> None:
         super().__init__(caches, memory, Layout.unpadded(0, device=device))
         self.hidden, self.remembers = hidden, room > 0
@@ -76,8 +76,7 @@ class RecurrentState(BlockState):
     def select(self, rows: Tensor) -> None:
         """Make row i a copy of what row rows[i] was, in every layer."""
         super().select(rows)
-        if self.hidden is not None:
-            self.hidden = [tuple(t[rows] for t in layer) for layer in self.hidden]
+        self.hidden = [tuple(t[rows] for t in layer) for layer in self.hidden]
         self.fed = None if self.fed is None else self.fed[rows]
 
     def rewind(self, length: int) -> None:
@@ -131,10 +130,11 @@ class RecurrentReader(nn.Module):
         self.every_step, self.feeding = its.context == "every_step", its.input_feeding
         self.embed = its.embed.build(outer)
         extra = inner if self.previous or self.every_step else outer if self.feeding else 0
-        self.layers = layers_of(its.cell, outer + extra, inner, its.num_layers)
+        self.layers: Any = layers_of(its.cell, outer + extra, inner, its.num_layers)
         self.parts = 2 if its.cell == "lstm" else 1
         self.bridge = nn.ModuleList(nn.Linear(inner, inner) for _ in range(its.num_layers * self.parts) if its.bridge)
-        self.attend, self.reads_token = None, its.attention is not None and its.attention.reads_token
+        self.reads_token = its.attention is not None and its.attention.reads_token
+        self.attend: Any = None
         if its.attention is not None:
             self.attend = its.attention.build(inner + outer * self.reads_token, 0.0)
         self.deep = self.previous or self.every_step
@@ -152,7 +152,7 @@ class RecurrentReader(nn.Module):
         if memory is None:
             if self.attend is not None or self.every_step:
                 raise TypeError("this decoder looks at a memory: it cannot start without one")
-            return RecurrentState(None, [], None, device, room)
+            return RecurrentState([], [], None, device, room)
         final = summary(memory, len(self.layers))
         final = (*final, *(torch.zeros_like(final[0]),) * self.parts)[: self.parts]
         hidden = []
@@ -164,8 +164,8 @@ class RecurrentReader(nn.Module):
         caches = []
         if self.attend is not None:  # what is padding is cleared once here, not at every step
             absent = lower_cross(memory.layout, memory.layout).absent
-            pair = (self.attend.keys(memory), memory.states[:, None])
-            caches.append(Cache(0, tuple(without_absent(t, absent) for t in pair)))
+            keys, values = self.attend.keys(memory), memory.states[:, None]
+            caches.append(Cache(0, (without_absent(keys, absent), without_absent(values, absent))))
         return RecurrentState(hidden, caches, memory, device, room)
 
     def forward(self, tokens: Tensor, state: RecurrentState, layout: Layout) -> Tensor:
@@ -173,7 +173,7 @@ class RecurrentReader(nn.Module):
         rows = tokens.shape[0]
         state.read(layout, rows)
         x = self.embed(tokens, layout)
-        if state.hidden is None:
+        if not state.hidden:
             state.hidden = [(x.new_zeros(rows, self.inner),) * self.parts for _ in self.layers]
         memory, look = state.memory, None
         if self.attend is not None and memory is not None:
@@ -213,12 +213,12 @@ class RecurrentReader(nn.Module):
                 fed = context = self._ask(look, token, state.hidden[-1][0])
             hidden = self._step(given[t] if fed is None else given[t] + F.linear(fed, back), state.hidden)
             top = hidden[-1][0]
-            if look is not None and not self.previous:
+            if not self.previous:
                 context = self._ask(look, token, top)
             if self.feeding:
                 fed = self._answer(top, context, token)
                 answers.append(fed)
-                state.fed = fed if real is None else torch.where(real[t], fed, state.fed)
+                state.fed = fed if real is None or state.fed is None else torch.where(real[t], fed, state.fed)
             states.append(top)
             contexts.append(context)
             state.hidden = hidden if real is None else _where(real[t], hidden, state.hidden)
@@ -236,8 +236,8 @@ class RecurrentReader(nn.Module):
     def _query(self, x: Tensor, h: Tensor) -> Tensor:
         return torch.cat([x, h], -1) if self.reads_token else h
 
-    def _ask(self, look: Look, token: Tensor, h: Tensor) -> Tensor:
-        return look(self._query(token, h)[:, None])[:, 0]
+    def _ask(self, look: Look | None, token: Tensor, h: Tensor) -> Tensor | None:
+        return None if look is None else look(self._query(token, h)[:, None])[:, 0]
 
     def _answer(self, h: Tensor, context: Tensor | None, x: Tensor) -> Tensor:
         """What the layers' last state, the context and the input (with a fixed context in it) say."""
