@@ -93,21 +93,20 @@ def summary(folder: Path, seconds: float, scores: dict[str, Any], samples: list[
 
 
 def picture(translator: Translator, samples: list[Pair], texts: list[str]) -> str:
-    """Where the model looked while it wrote the longest translation that fits the terminal best."""
+    """Where the model looked while it wrote the longest of the right translations (of all, if none is right)."""
     from regard.inspection.tape import align
     from regard.inspection.views import alignment_text
 
-    width = shutil.get_terminal_size().columns
-    source, text = max(((one.source, text) for one, text in zip(samples, texts, strict=True)), key=lambda both: len(both[0]))
-    read, written = translator.tokenizers.source.tokens(source), translator.tokenizers.target.tokens(text)
-    weights = align(
-        translator.model,
-        [*read.ids, translator.tokenizers.source.eos],
-        [translator.tokenizers.target.bos, *written.ids],
-    )
-    columns = [source[start:end] for start, end in read.offsets]
+    both = zip(samples, texts, strict=True)
+    one, text = max(both, key=lambda pair: (pair[0].target == pair[1], len(pair[0].source)))
+    source, target = translator.tokenizers.source, translator.tokenizers.target
+    read, written = source.tokens(one.source), target.tokens(text)
+    few = 2 * len(read.ids) + 10  # a model that has learned nothing writes without end
+    weights = align(translator.model, [*read.ids, source.eos], [target.bos, *written.ids][:few])
+    columns = [one.source[start:end] for start, end in read.offsets]
     rows = [text[start:end] for start, end in written.offsets]
-    return alignment_text([*columns, "(end)"], [*rows, "(end)"], weights, width)
+    width = shutil.get_terminal_size().columns
+    return alignment_text([*columns, "(end)"], [*rows, "(end)"][:few], weights, width)
 
 
 def report(document: dict[str, Any], drawn: str) -> str:

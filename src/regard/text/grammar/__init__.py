@@ -39,18 +39,22 @@ def size(pair: str) -> int:
 
 
 def sentences(pair: str, count: int, seed: int = 1, split: Split = "train") -> list[Pair]:
-    """`count` distinct sentences with their translations, the same for the same seed; "train", "valid" and "test" share
-    none. More than a fiftieth of the bound (`size`) is refused (UserError)."""
+    """`count` sentences with their translations, the same for the same seed; "train", "valid" and "test" share none.
+
+    Those of "valid" and "test" are distinct; "train" repeats short ones as often as they are drawn, as real text does.
+    More than a fiftieth of the bound (`size`) is refused (UserError)."""
     grammar = _grammar(pair)
     if split not in SPLITS:
         raise UserError(f"no split {split!r}: there are {', '.join(SPLITS)}")
     if count > size(pair) // 50:
         raise UserError(f"{count} sentences asked of the grammar {pair}: it gives {size(pair) // 50} at most")
     rng = random.Random(f"{pair.removeprefix('grammar-')} {split} {seed}")
-    found: dict[str, Pair] = {}
+    found: list[Pair] = []
+    seen: set[str] = set()
     while len(found) < count:
         clause = grammar.draw(rng)
         source = english.say(clause)
-        if source not in found and split_of(source) == split:
-            found[source] = Pair(source, grammar.say(clause), len(found) + 1)
-    return list(found.values())
+        if split_of(source) == split and (split == "train" or source not in seen):
+            seen.add(source)
+            found.append(Pair(source, grammar.say(clause), len(found) + 1))
+    return found
