@@ -84,9 +84,9 @@ class Model(nn.Module):
         if description.encoder is None and description.decoder is None:
             raise ValueError("a model needs an encoder or a decoder")
         self.description, self.pad = description, description.pad
-        self.encoder = None if description.encoder is None else description.encoder.build_encoder()
-        self.decoder = None if description.decoder is None else description.decoder.build_decoder()
-        last = self.encoder if self.decoder is None else self.decoder
+        self.encoder: Any = None if description.encoder is None else description.encoder.build_encoder()
+        self.decoder: Any = None if description.decoder is None else description.decoder.build_decoder()
+        last: Any = self.encoder if self.decoder is None else self.decoder
         self.head = description.head.build(last.d_model)
         if description.tied not in ("no", "head", "all"):
             raise ValueError(f"tied must be 'no', 'head' or 'all', not {description.tied!r}")

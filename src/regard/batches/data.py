@@ -36,6 +36,7 @@ class Examples(Protocol):
 
     name: str
     key: str
+    lines: np.ndarray
 
     @property
     def plain(self) -> TokenisedPairs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code: 0, 2 for a user's mistake, 130 after Ctrl-C, 141 for a closed pipe."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_help())

@@ -66,11 +66,11 @@ class Tape:
         return whole if head is None else whole[:, head]
 
 
-def _explain(attend: nn.Module, call: Call) -> Tensor:
+def _explain(attend: Any, call: Call) -> Tensor:
     """The definition on at least fp32, whatever the model's own width."""
     wide = torch.promote_types(call.q.dtype, torch.float32)
 
-    def widened(x: Tensor | None) -> Tensor | None:
+    def widened(x: Any) -> Any:
         return x.to(wide) if x is not None and x.is_floating_point() else x
 
     with torch.autocast(call.q.device.type, enabled=False):
@@ -85,9 +85,9 @@ def _explain(attend: nn.Module, call: Call) -> Tensor:
 class _Explained(nn.Module):
     """An attend whose forward is its explanation, so that it can be called with other weights."""
 
-    def __init__(self, attend: nn.Module) -> None:
+    def __init__(self, attend: Any) -> None:
         super().__init__()
-        self.attend = attend
+        self.attend: Any = attend
 
     def forward(self, *given: Any) -> Tensor:
         return self.attend.explain(*given)

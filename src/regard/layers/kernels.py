@@ -72,10 +72,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, ids: Tensor, smoothing: float) -> Tensor:
         narrow, classes = weight.to(x.dtype), weight.shape[0]
         wants = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
-        grads: list[Tensor | None] = [None, None, None]
-        if wants:
-            grads = [torch.empty_like(x, dtype=torch.float32), torch.zeros_like(weight, dtype=torch.float32), None]
-            grads[2] = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
+        rows_grad = torch.empty_like(x, dtype=torch.float32) if wants else None
+        weight_grad = torch.zeros_like(weight, dtype=torch.float32) if wants else None
+        bias_grad = torch.zeros_like(bias, dtype=torch.float32) if wants and bias is not None else None
         total = x.new_zeros((), dtype=torch.float32)
         step = CHUNK.get(x.device.type, 4096)
         for at in range(0, x.shape[0], step):
@@ -87,20 +86,20 @@ class _LinearCrossEntropy(torch.autograd.Function):
             odds = logits.exp_()
             norm = odds.sum(1, keepdim=True)
             total += norm.log().sum() - (1.0 - smoothing) * right - smoothing * spread
-            if wants:
+            if rows_grad is not None and weight_grad is not None:
                 error = odds.div_(norm)
                 if smoothing:
                     error -= smoothing / classes
                 error.scatter_add_(1, target, torch.full_like(target, smoothing - 1.0, dtype=error.dtype))
                 same = error.to(x.dtype)
-                grads[0][at : at + step] = same @ narrow
-                if grads[2] is not None:
-                    grads[2] += error.sum(0)
+                rows_grad[at : at + step] = same @ narrow
+                if bias_grad is not None:
+                    bias_grad += error.sum(0)
                 if x.dtype == torch.float32:
-                    grads[1].addmm_(same.t(), rows)
+                    weight_grad.addmm_(same.t(), rows)
                 else:
-                    grads[1] += (same.t() @ rows).float()
-        ctx.save_for_backward(*grads)
+                    weight_grad += (same.t() @ rows).float()
+        ctx.save_for_backward(rows_grad, weight_grad, bias_grad)
         ctx.types = (x.dtype, weight.dtype, None if bias is None else bias.dtype)
         return total
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -58,6 +58,11 @@ class Result:
     reason: str
 
 
+def _sum(run: Run, value: torch.Tensor) -> torch.Tensor:
+    """A tensor summed over all ranks."""
+    return cast(torch.Tensor, run.accelerator.reduce(value, "sum"))
+
+
 def forward_backward(run: Run, group: list[Batch]) -> tuple[float, int]:
     """Gradients of a group of batches, as if they were one: the loss is summed over all their target tokens, on all ranks,
     and divided by how many those are. Gives the loss per token and their number."""
@@ -65,10 +70,11 @@ def forward_backward(run: Run, group: list[Batch]) -> tuple[float, int]:
     world = accelerator.num_processes
     count = sum(batch.target_tokens for batch in group)
     if world > 1:
-        count = int(accelerator.reduce(torch.tensor(count, device=accelerator.device), "sum"))
+        count = int(_sum(run, torch.tensor(count, device=accelerator.device)))
     total = torch.zeros((), device=accelerator.device)
     for number, batch in enumerate(group, 1):
         batch = batch.to(accelerator.device)
+        assert batch.targets is not None
         shared = contextlib.nullcontext() if number == len(group) else accelerator.no_sync(run.model)
         with shared, accelerator.autocast():
             answer = run.model(
@@ -79,11 +85,11 @@ def forward_backward(run: Run, group: list[Batch]) -> tuple[float, int]:
                 output_layout=batch.output_layout,
                 targets=Targets(batch.targets, its.label_smoothing),
             )
-            loss = answer.loss_sum + sum(answer.penalties.values())
+            loss: torch.Tensor = answer.loss_sum + sum(answer.penalties.values())
             accelerator.backward(loss * (world / count))
         total += loss.detach()
     if world > 1:
-        total = accelerator.reduce(total, "sum")
+        total = _sum(run, total)
     return float(total) / count, count
 
 
@@ -97,7 +103,7 @@ def steps(run: Run) -> Iterator[Step]:
         for part in run.optimizer.param_groups:
             part["lr"] = rate
         loss, count = forward_backward(run, group)
-        norm = float(run.accelerator.clip_grad_norm_(weights, its.clip_norm or math.inf))
+        norm = float(cast(torch.Tensor, run.accelerator.clip_grad_norm_(weights, its.clip_norm or math.inf)))
         if not math.isfinite(loss) or (not math.isfinite(norm) and run.accelerator.scaler is None):
             raise UserError(_lost(run, group, f"the loss is {loss}, the gradient's norm {norm}"))
         run.optimizer.step()

@@ -4,46 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
 
 import torch
 from torch import nn
 
 from regard.errors import UserError
+from regard.training.sections import Training
 
 
-class Rates(Protocol):
-    """What a schedule reads of a recipe: all rates are per update, `warmup_steps` and `max_steps` count updates."""
-
-    schedule: str
-    learning_rate: float
-    final_learning_rate: float
-    warmup_steps: int
-    max_steps: int | None
-    max_minutes: float | None
-
-
-def _inverse_sqrt(rates: Rates, step: int, done: float) -> float:
+def _inverse_sqrt(rates: Training, step: int, done: float) -> float:
     return (max(rates.warmup_steps, 1) / max(step, rates.warmup_steps, 1)) ** 0.5
 
 
-def _linear(rates: Rates, step: int, done: float) -> float:
+def _linear(rates: Training, step: int, done: float) -> float:
     return 1.0 - done
 
 
-def _cosine(rates: Rates, step: int, done: float) -> float:
+def _cosine(rates: Training, step: int, done: float) -> float:
     return 0.5 * (1.0 + math.cos(math.pi * done))
 
 
-def _wsd(rates: Rates, step: int, done: float) -> float:
+def _wsd(rates: Training, step: int, done: float) -> float:
     return min(1.0, (1.0 - done) / 0.2)
 
 
-def _constant(rates: Rates, step: int, done: float) -> float:
+def _constant(rates: Training, step: int, done: float) -> float:
     return 1.0
 
 
-SCHEDULES: dict[str, Callable[[Rates, int, float], float]] = {
+SCHEDULES: dict[str, Callable[[Training, int, float], float]] = {
     "inverse_sqrt": _inverse_sqrt,
     "linear": _linear,
     "cosine": _cosine,
@@ -55,7 +44,7 @@ Vaswani et al. 2017 with its peak stated outright. wsd: constant, then linear ov
 inverse_sqrt and constant end at final_learning_rate when the limit is reached."""
 
 
-def learning_rate(rates: Rates, step: int, elapsed: float = 0.0) -> float:
+def learning_rate(rates: Training, step: int, elapsed: float = 0.0) -> float:
     """The rate of update `step` (the first is 1), `elapsed` seconds into the training.
 
     It rises linearly to `learning_rate` at update `warmup_steps` and is never zero at update 1. What counts as the end is
@@ -78,7 +67,7 @@ def learning_rate(rates: Rates, step: int, elapsed: float = 0.0) -> float:
     return floor + (rates.learning_rate - floor) * share
 
 
-def build_optimizer(model: nn.Module, settings: Any) -> torch.optim.Optimizer:
+def build_optimizer(model: nn.Module, settings: Training) -> torch.optim.Optimizer:
     """Adam or AdamW by settings.{optimizer, learning_rate, betas, eps, weight_decay}, in torch's fused form.
 
     Weight decay spares vectors: biases and the gains of norms.

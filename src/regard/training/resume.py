@@ -131,7 +131,7 @@ def prune(output: Path, keep_last: int, keep: Iterable[Path]) -> list[Path]:
 
 def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimiser's state by parameter name: "optimizer.exp_avg/encoder…"."""
-    names = {parameter: name for name, parameter in model.named_parameters()}
+    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     return {
         f"optimizer.{kind}/{names[parameter]}": value.detach().cpu().contiguous()
         for parameter, state in optimizer.state.items()
@@ -141,7 +141,7 @@ def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dic
 
 def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     """Put back what `optimizer_tensors` gave."""
-    parameters = dict(model.named_parameters())
+    parameters: dict[str, Any] = dict(model.named_parameters())
     for key, value in tensors.items():
         if key.startswith("optimizer."):
             kind, name = key.removeprefix("optimizer.").split("/", 1)

@@ -98,8 +98,8 @@ class Run:
     def average_step(self) -> None:
         """Move the average of the weights towards the weights."""
         if self.average is not None:
-            targets = [p.detach() for _, p in self.plain.named_parameters()]
-            torch._foreach_lerp_(list(self.average.values()), targets, 1.0 - self.recipe.training.ema)
+            for name, p in self.plain.named_parameters():
+                self.average[name].lerp_(p.detach(), 1.0 - self.recipe.training.ema)
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[Model]:
@@ -153,7 +153,7 @@ class Run:
             tensors = {name: value for part in random for name, value in part.items()}
             tensors |= resume.optimizer_tensors(self.plain, self.optimizer)
             tensors |= {f"average/{name}": value.cpu() for name, value in (self.average or {}).items()}
-            facts = {"progress": vars(self.progress), "stream": self.stream.state_dict()}
+            facts: dict[str, Any] = {"progress": vars(self.progress), "stream": self.stream.state_dict()}
             scaler = self.accelerator.scaler
             facts["scaler"] = None if scaler is None else scaler.state_dict()
             resume.write(folder, self.save_folder, tensors, facts)

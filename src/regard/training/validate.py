@@ -74,7 +74,7 @@ def judge(
     if how.group:
         sources, references = group_references(pairs)
     translator = Translator(model, prepared.tokenizers, recipe.search_options())
-    texts = translator.translate(sources, **({"num_beams": 1} if greedy else {}))
+    texts = translator.translate(sources, num_beams=1 if greedy else None)
     scores = score(texts, references, how.metrics, language=recipe.data.target, tokenize=how.tokenize)
     found = dict(zip(sources, texts, strict=True))
     return [found[pair.source] for pair in pairs], scores

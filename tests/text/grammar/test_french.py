@@ -47,7 +47,7 @@ CASES = [
      "Elle prend ce nouveau parapluie."),
     (Clause(SHE, "buy", object=one("tree", "a", "new")), "She buys a new tree.", "Elle achète un nouvel arbre."),
     (Clause(SHE, "draw", object=one("tree", "this", "old")), "She draws this old tree.", "Elle dessine ce vieil arbre."),
-    (Clause(SHE, "hide", object=many("key", "the", "brown")), "She hides the brown keys.", "Elle cache les clés marron."),
+    (Clause(SHE, "sell", object=many("key", "the", "brown")), "She sells the brown keys.", "Elle vend les clés marron."),
     # Determiners before vowels, plurals
     (Clause(WE, "see", object=one("tree", "this")), "We see this tree.", "Nous voyons cet arbre."),
     (Clause(WE, "eat", object=one("orange", "my")), "We eat my orange.", "Nous mangeons mon orange."),
@@ -56,8 +56,8 @@ CASES = [
     (Clause(THEY, "see", object=many("horse", "some")), "They see some horses.", "Ils voient des chevaux."),
     (Clause(THEY, "see", object=many("dog", "some", "small", "brown")), "They see some small brown dogs.",
      "Ils voient de petits chiens marron."),
-    (Clause(THEY, "wash", object=Phrase("knife", "", True, ("new",), "two")), "They wash two new knives.",
-     "Ils lavent deux nouveaux couteaux."),
+    (Clause(THEY, "lose", object=Phrase("knife", "", True, ("new",), "two")), "They lose two new knives.",
+     "Ils perdent deux nouveaux couteaux."),
     # Negation
     (Clause(one("king"), "work", negative=True), "The king does not work.", "Le roi ne travaille pas."),
     (Clause(many("actress"), "invite", negative=True, object=one("doctor", "a")), "The actresses do not invite a doctor.",
@@ -102,8 +102,8 @@ CASES = [
     (Clause(SHE, "sing", question="where"), "Where does she sing?", "Où est-ce qu'elle chante ?"),
     (Clause(many("nurse"), "laugh", "past", True, "why"), "Why did the nurses not laugh?",
      "Pourquoi est-ce que les infirmières n'ont pas ri ?"),
-    (Clause(None, "paint", "past", question="who", object=one("lamp", "my")), "Who painted my lamp?",
-     "Qui a peint ma lampe ?"),
+    (Clause(None, "take", "past", question="who", object=one("lamp", "my")), "Who took my lamp?",
+     "Qui a pris ma lampe ?"),
     (Clause(one("father", "our"), "bring", "future", question="what"), "What will our father bring?",
      "Qu'est-ce que notre père apportera ?"),
     # To be

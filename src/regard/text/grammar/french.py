@@ -181,7 +181,7 @@ def draw_phrase(rng: random.Random, kinds: tuple[str, ...], negated: bool = Fals
 
 
 def _draw_subject(rng: random.Random, verb: Verb | None, shows_gender: bool) -> Phrase | Pronoun:
-    if rng.random() < 0.4:
+    if rng.random() < 0.5:
         return Pronoun(pick(rng, ("he", "she", "they") if shows_gender else tuple(SUBJECTS)))
     return draw_phrase(rng, ("person", "animal") if verb is None or verb.animals else ("person",))
 
@@ -209,7 +209,8 @@ def _draw_be(rng: random.Random, tense: Tense, negative: bool) -> Clause:
         fit = [name for name, its in ADJECTIVES.items() if "person" in its.kinds]
         if word in ("I", "we"):
             fit = [name for name in fit if ADJECTIVES[name].masculine == ADJECTIVES[name].feminine]
-        return Clause(Pronoun(word), "be", tense, negative, question, adjective=pick(rng, fit))
+        time = pick(rng, tuple(time for time in TIMES[tense] if time != "every day")) if rng.random() < 0.4 else ""
+        return Clause(Pronoun(word), "be", tense, negative, question, adjective=pick(rng, fit), time=time)
     adjective = pick(rng, tuple(ADJECTIVES))
     subject = draw_phrase(rng, ADJECTIVES[adjective].kinds)
     kept = tuple(name for name in subject.adjectives[:1] if name != adjective)

@@ -82,7 +82,6 @@ NOUNS = {
         king roi m person
         queen reine f person
         child enfant m person
-        teacher professeur m person
         doctor médecin m person
         nurse infirmière f person
         actor acteur m person
@@ -95,28 +94,21 @@ NOUNS = {
         dog chien m animal
         horse cheval m animal
         bird oiseau m animal
-        cow vache f animal
         mouse souris f animal
-        rabbit lapin m animal
-        hen poule f animal
         owl hibou m animal
         donkey âne m animal
         book livre m thing text
         letter lettre f thing text
         newspaper journal m thing
-        car voiture f thing ware
+        car voiture f thing
         key clé f thing
-        hat chapeau m thing ware
-        chair chaise f thing ware
-        knife couteau m thing ware
-        bottle bouteille f thing ware
+        hat chapeau m thing
+        knife couteau m thing
         umbrella parapluie m thing
-        ladder échelle f thing
-        box boîte f thing
         tree arbre m thing
         lamp lampe f thing
         clock horloge f thing
-        shirt chemise f thing ware
+        shirt chemise f thing
         apple pomme f food
         orange orange f food
         egg œuf m food
@@ -138,18 +130,15 @@ ADJECTIVES = {
         new nouveau nouvelle < nouvel thing
         young jeune jeune < - person animal
         good bon bonne < - food text
-        bad mauvais mauvaise < - food text
         red rouge rouge > - thing food
         green vert verte > - thing food
         black noir noire > - animal thing
         white blanc blanche > - animal thing
-        blue bleu bleue > - thing
         brown marron marron > - animal thing
         expensive cher chère > - thing
         French français française > - person thing food
         happy heureux heureuse > - person animal
         sad triste triste > - person animal
-        strong fort forte > - person animal
         sick malade malade > - person animal
         famous célèbre célèbre > - person
         intelligent intelligent intelligente > - person animal
@@ -177,7 +166,6 @@ _IRREGULAR = {
         voir vois voit voyons voyez voient verr vu
         prendre prends prend prenons prenez prennent prendr pris
         suivre suis suit suivons suivez suivent suivr suivi
-        peindre peins peint peignons peignez peignent peindr peint
         envoyer envoie envoie envoyons envoyez envoient enverr envoyé
         écrire écris écrit écrivons écrivez écrivent écrir écrit
         dormir dors dort dormons dormez dorment dormir dormi
@@ -195,23 +183,17 @@ _IRREGULAR = {
 _ALL = "person animal thing food"
 _USE = (
     ("see", "voir", _ALL, "animals"),
-    ("watch", "regarder", _ALL, "animals"),
     ("look for", "chercher", _ALL, "animals"),
-    ("find", "trouver", _ALL, "animals"),
     ("hear", "entendre", "person animal", "animals"),
     ("follow", "suivre", "person animal", "animals"),
     ("wait for", "attendre", "person animal", "animals"),
     ("love", "aimer", "person animal", "animals"),
-    ("help", "aider", "person", ""),
     ("call", "appeler", "person", ""),
     ("invite", "inviter", "person", ""),
     ("draw", "dessiner", _ALL, ""),
-    ("paint", "peindre", _ALL, ""),
     ("buy", "acheter", "animal thing food", ""),
     ("take", "prendre", "thing food", ""),
-    ("hide", "cacher", "thing food", ""),
     ("lose", "perdre", "thing animal", ""),
-    ("wash", "laver", "ware animal food", ""),
     ("eat", "manger", "food", "animals"),
     ("write", "écrire", "text", ""),
     ("give", "donner", "thing food", "gives"),
@@ -221,14 +203,11 @@ _USE = (
     ("bring", "apporter", "thing food", "gives"),
     ("sleep", "dormir", "", "animals still"),
     ("run", "courir", "", "animals still"),
-    ("walk", "marcher", "", "animals still"),
     ("play", "jouer", "", "animals still"),
     ("sing", "chanter", "", "still"),
-    ("dance", "danser", "", "still"),
     ("work", "travailler", "", "still"),
     ("laugh", "rire", "", "still"),
     ("fall", "tomber", "", "animals still moves"),
-    ("stay", "rester", "", "animals still moves"),
     ("leave", "partir", "", "animals moves"),
     ("go", "aller", "", "animals moves to"),
     ("come", "venir", "", "animals moves to"),
@@ -256,14 +235,10 @@ PLACES = {
         for line in """
         garden jardin m in to near
         house maison f in near behind
-        forest forêt f in to near
         park parc m in to at near
-        street rue f in
-        kitchen cuisine f in to
         school école f at to near behind
         church église f in to at near behind
         hotel hôtel m in to at near behind
-        hospital hôpital m in to at near
         station gare f in to at near behind
         market marché m to at near
         bridge pont m on to at near
