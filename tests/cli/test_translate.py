@@ -205,6 +205,8 @@ class M:
 fake.load = lambda *given: M()
 sys.modules["regard.translator"] = fake
 from regard import cli
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it
 code = cli.main(["translate", "folder", *sys.argv[1:]])
 assert "torch" not in sys.modules
 sys.exit(code)
