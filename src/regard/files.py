@@ -5,21 +5,40 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file aside, have the disk hold it, and rename it: whoever looks sees the old content or all of the new."""
+def sync(path: Path) -> None:
+    """Have the disk hold what was written to a file or folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[BinaryIO]:
+    """A file to write into that takes its name when all is written and on the disk: whoever looks sees the old content or
+    all of the new. On an error nothing is left behind."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with aside.open("wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """A file with this content, whole or not at all."""
+    with whole(path) as file:
+        file.write(data)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from regard.layers.initial import glorot_
+from regard.layers.initial import Uninitialised, glorot_
 
 
 def test_glorot_is_uniform_within_its_bound():
@@ -19,3 +19,15 @@ def test_glorot_is_uniform_within_its_bound():
     assert abs(model[1].weight.std().item() - 1 / 8) < 0.002
     assert (model[2].weight == 1).all()
     assert (model[2].bias == 0).all()
+
+
+def test_models_are_built_without_drawing() -> None:
+    before = torch.get_rng_state()
+    with Uninitialised():
+        linear, embedding = torch.nn.Linear(3, 4), torch.nn.Embedding(5, 6)
+        torch.nn.LSTM(3, 4)
+    assert torch.equal(before, torch.get_rng_state())
+    assert linear.weight.shape == (4, 3)
+    assert embedding.weight.shape == (5, 6)
+    torch.nn.Linear(3, 4)
+    assert not torch.equal(before, torch.get_rng_state())

@@ -27,7 +27,7 @@ from regard.checkpoints.fit import check_fit, ids_of
 from regard.checkpoints.rules import Format, Weights, give, read_config, same_names, take, write_config
 from regard.checkpoints.tensors import FILE, INDEX, SHARD_BYTES, TensorFiles, read_json, write_tensors
 from regard.errors import UserError
-from regard.files import write_json, write_text
+from regard.files import sync, write_json, write_text
 
 CONFIG, GENERATION, OWN, CARD = "config.json", "generation_config.json", "regard.json", "README.md"
 OWN_VERSION = 1
@@ -140,10 +140,10 @@ def _written_whole(folder: Path) -> Any:
         yield new
         for file in new.iterdir():
             file.chmod(new.stat().st_mode & 0o666)  # safetensors writes for the owner alone
-            _sync(file)
-        _sync(new)
+            sync(file)
+        sync(new)
         _put(new, folder)
-        _sync(folder.parent)
+        sync(folder.parent)
     except OSError as error:
         raise UserError(f"{folder}: cannot write the model ({error.strerror or error})") from error
     finally:
@@ -161,7 +161,7 @@ def _put(new: Path, folder: Path) -> None:
         os.replace(file, folder / file.name)
     for file in stale:
         file.unlink()
-    _sync(folder)
+    sync(folder)
 
 
 def _is_ours(name: str) -> bool:
@@ -174,14 +174,6 @@ def _is_ours(name: str) -> bool:
         "tokenizer_config.json",
         "special_tokens_map.json",
     )
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # ---------------------------------------------------------------------------------------------------------- reading

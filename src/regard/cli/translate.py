@@ -16,6 +16,7 @@ from typing import Annotated, Any, BinaryIO
 from typer import Argument, Option
 
 from regard.errors import UserError
+from regard.files import whole
 
 WINDOW = 2048
 NAMED = 10
@@ -157,16 +158,8 @@ def _out(path: str | None) -> Iterator[BinaryIO]:
     if path is None or path == "-":
         yield sys.stdout.buffer
         return
-    target = Path(path)
-    aside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with aside.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, target)
-    finally:
-        aside.unlink(missing_ok=True)
+    with whole(Path(path)) as file:
+        yield file
 
 
 def _one_line(text: str) -> str:

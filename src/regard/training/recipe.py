@@ -175,6 +175,7 @@ def describe_model(recipe: Recipe, tokenizers: _Sided) -> Description:
     import torch
 
     from regard import models
+    from regard.layers.initial import Uninitialised
 
     family, chosen = models.find(recipe.model.architecture), recipe.model
     arguments = {**getattr(family, "SIZES", {}).get(chosen.size, {}), **chosen.arguments}
@@ -189,7 +190,7 @@ def describe_model(recipe: Recipe, tokenizers: _Sided) -> Description:
         description = family.describe(
             **{name: value for name, value in arguments.items() if name != "pad" or name in accepted}
         )
-        with torch.device("meta"):  # what does not fit together shows when it is built; on this device that costs nothing
+        with torch.device("meta"), Uninitialised():  # what does not fit together shows when built; here that costs nothing
             description.build()
         return description
     except (ValueError, TypeError) as error:

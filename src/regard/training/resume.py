@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.errors import UserError
+from regard.files import sync, write_json
 
 NAME = re.compile(r"step-(\d{8})")
 TENSORS, FACTS = "training.safetensors", "training.json"
@@ -45,15 +46,6 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sync(path: Path) -> None:
-    """Have the disk hold what was written to a file or folder."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def folder_of(output: Path, step: int) -> Path:
     """Where the checkpoint of an update lies."""
     return output / "checkpoints" / f"step-{step:08d}"
@@ -69,8 +61,7 @@ def write(folder: Path, save: Callable[[Path], None], tensors: dict[str, Tensor]
         save_file(tensors, aside / TENSORS)
         files = sorted(path for path in aside.iterdir() if path.is_file())
         whole = {**facts, "files": {path.name: _digest(path) for path in files}}
-        text = json.dumps(whole, indent=1, ensure_ascii=False)
-        (aside / FACTS).write_text(text + "\n", encoding="utf-8", newline="\n")
+        write_json(aside / FACTS, whole)
         for path in (*files, aside / FACTS, aside):
             sync(path)
         if folder.exists():  # the same update again, after an older checkpoint was resumed
