@@ -31,7 +31,7 @@ lint: $(BIN)/pytest
 	$(BIN)/ruff format --check .
 
 types: $(BIN)/pytest
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: lint types
 	$(BIN)/python -m pytest -q
