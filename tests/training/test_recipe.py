@@ -159,7 +159,7 @@ def test_the_search_section_has_the_searchs_own_keys_and_defaults() -> None:
 
 def test_defaults_of_an_architecture_and_a_size_are_filled_in() -> None:
     shared = Sides(Side(30), Side(30), True)
-    recipe = load_recipe("multi30k-en-fr", ["model.num_layers=2"])
+    recipe = load_recipe("multi30k-en-fr", ["model.num_layers=2", "model.dropout=0.15"])
     sizes = models.find(recipe.model.architecture).SIZES["tiny"]
     description = describe_model(recipe, shared)
     assert len(description.encoder.blocks) == 2
