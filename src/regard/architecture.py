@@ -35,13 +35,20 @@ class State(Protocol):
         """Forget all but the first `length` columns; a recurrent state refuses, in words (TypeError)."""
         ...
 
+    @property
+    def penalties(self) -> dict[str, Tensor]:
+        """What the last reading wants held down in training (see `Answer`)."""
+        ...
+
 
 class Encoder(Protocol):
-    """forward(inputs, layout, segments) -> Memory. packs: several documents a row are understood. limit: most tokens."""
+    """forward(inputs, layout, segments) -> Memory. packs: several documents a row are understood. limit: most tokens.
+    embed: its module has place(inputs, pad, side) -> Layout."""
 
     packs: bool
     limit: int | None
     d_model: int
+    embed: Any
 
     def __call__(self, inputs: Tensor, layout: Layout, segments: Tensor | None = None) -> Memory: ...
 
@@ -52,6 +59,7 @@ class Decoder(Protocol):
     packs: bool
     limit: int | None
     d_model: int
+    embed: Any
 
     def start(self, memory: Memory | None, room: int = 0) -> Any: ...
 
@@ -109,7 +117,7 @@ class Model(nn.Module):
         """Int[B S] -> Memory."""
         if self.encoder is None:
             raise TypeError("this model has no encoder")
-        return self.encoder(inputs, self._layout(inputs, layout, "both"), segments)
+        return self.encoder(inputs, self._layout(self.encoder, inputs, layout, "both"), segments)
 
     def start(self, memory: Memory | None, room: int) -> Any:
         """A State to read up to `room` tokens through."""
@@ -138,20 +146,26 @@ class Model(nn.Module):
         Without `layout` padding is the run of pad ids at a row's ends; for `outputs` only the right end counts. A model
         with a decoder alone takes its tokens as `inputs`. With `targets` the answer has the loss and no logits.
         """
-        if self.decoder is None:
-            memory = self.encode(inputs, layout, segments)
-            return self.head(memory.states, memory.layout, targets)
         if self.encoder is None:
-            layout = self._layout(inputs, layout, "both")
-            return self.head(self.decoder(inputs, self.decoder.start(None), layout), layout, targets)
-        if outputs is None:
-            raise TypeError("this model has a decoder: forward needs `outputs`, the decoder's input ids")
+            return self._read(inputs, None, self._layout(self.decoder, inputs, layout, "both"), targets)
         memory = self.encode(inputs, layout, segments)
-        output_layout = self._layout(outputs, output_layout, "right")
-        return self.head(self.decoder(outputs, self.decoder.start(memory), output_layout), output_layout, targets)
+        if self.decoder is None:
+            answer = self.head(memory.states, memory.layout, targets)
+        elif outputs is None:
+            raise TypeError("this model has a decoder: forward needs `outputs`, the decoder's input ids")
+        else:
+            answer = self._read(outputs, memory, self._layout(self.decoder, outputs, output_layout, "right"), targets)
+        answer.penalties |= memory.penalties
+        return answer
 
-    def _layout(self, ids: Tensor, layout: Layout | None, side: Literal["both", "right"]) -> Layout:
-        layout = Layout.of_ids(ids, self.pad, side) if layout is None else layout
+    def _read(self, tokens: Tensor, memory: Memory | None, layout: Layout, targets: Targets | None) -> Answer:
+        state = self.decoder.start(memory)
+        answer: Answer = self.head(self.decoder(tokens, state, layout), layout, targets)
+        answer.penalties |= state.penalties
+        return answer
+
+    def _layout(self, half: Any, ids: Tensor, layout: Layout | None, side: Literal["both", "right"]) -> Layout:
+        layout = half.embed.place(ids, self.pad, side) if layout is None else layout
         if not self.packs and not layout.whole and int(layout.document.amax()) > 0:
             raise ValueError("this model reads token after token through one state: it cannot keep packed documents apart")
         return layout

@@ -15,7 +15,9 @@ from regard.architecture import Description, Model
 
 torch.set_num_threads(1)  # tiny tensors: threads only wait for each other
 
-TINY: dict[str, list[dict[str, Any]]] = runpy.run_path(str(Path(__file__).with_name("tiny.py")))["TINY"]
+TINY: dict[str, list[dict[str, Any]]] = {
+    file.stem: runpy.run_path(str(file))["TINY"] for file in sorted(Path(__file__).with_name("tiny").glob("*.py"))
+}
 
 
 @dataclass(frozen=True)

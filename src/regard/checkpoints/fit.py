@@ -39,7 +39,7 @@ def check_fit(description: Description, ids: Mapping[str, int | None], tokenizer
     differ = [
         f"{name} is {told[name]} in the model and {value} in the tokenizer"
         for name, value in ids_of(tokenizers).items()
-        if told[name] is not None and told[name] != value
+        if told[name] is not None and value is not None and told[name] != value
     ]
     if differ:
         raise UserError(f"{where}: the ids of model and tokenizer disagree: {'; '.join(differ)}")

@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -95,7 +95,9 @@ def save_model(
     tensors = named_tensors(model)
     config, weights = foreign(model.description) or ({"model_type": "regard"}, same_names(tensors))
     kind = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
-    config |= _ids_config(ids) | {"pad_token_id": model.description.pad, "forced_eos_token_id": None, "dtype": kind}
+    config |= _ids_config(ids, model) | {"pad_token_id": model.description.pad, "dtype": kind}
+    if meta.get("labels"):
+        config |= _labels_config(meta["labels"])
     own = {"version": OWN_VERSION, "regard": regard.__version__, "description": to_json(model.description)} | meta
     search = SEARCH | {k: v for k, v in dict(meta.get("search") or {}).items() if v is not None}
     with _written_whole(folder) as new:
@@ -103,25 +105,30 @@ def save_model(
         if tokenizers is not None:
             tokenizers.save(new)
         write_json(new / CONFIG, config)
-        write_json(new / GENERATION, _generation(config, search))
+        if model.decoder is not None:
+            write_json(new / GENERATION, _generation(model, config, search))
         write_json(new / OWN, own)
         count = sum(p.numel() for p in model.parameters())
         text = card(meta, search, count, config["model_type"] != "regard")
         write_text(new / CARD, text)
 
 
-def _ids_config(ids: Mapping[str, int]) -> dict[str, Any]:
-    return {
-        "bos_token_id": ids.get("bos"),
-        "eos_token_id": ids.get("eos"),
-        "decoder_start_token_id": ids.get("bos"),
-    }
+def _ids_config(ids: Mapping[str, int | None], model: Model) -> dict[str, Any]:
+    found: dict[str, Any] = {"bos_token_id": ids.get("bos"), "eos_token_id": ids.get("eos")}
+    if model.encoder is not None and model.decoder is not None:
+        found |= {"decoder_start_token_id": ids.get("bos"), "forced_eos_token_id": None}
+    return found
 
 
-def _generation(config: Mapping[str, Any], search: Mapping[str, Any]) -> dict[str, Any]:
+def _labels_config(labels: Sequence[str]) -> dict[str, Any]:
+    numbered = list(enumerate(labels))
+    return {"id2label": {str(i): name for i, name in numbered}, "label2id": {name: i for i, name in numbered}}
+
+
+def _generation(model: Model, config: Mapping[str, Any], search: Mapping[str, Any]) -> dict[str, Any]:
     names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id")
-    limit = config.get("max_position_embeddings", 1024)
-    chosen = {name: config[name] for name in names}
+    limit = config.get("max_position_embeddings") or model.decoder.limit or 1024
+    chosen: dict[str, Any] = {name: config[name] for name in names if name in config}
     chosen |= {key: search[key] for key in ("num_beams", "length_penalty")}
     return chosen | {"max_length": min(limit, (search.get("max_length") or limit - 1) + 1), "early_stopping": False}
 
@@ -173,6 +180,7 @@ def _is_ours(name: str) -> bool:
         "target_tokenizer.json",
         "tokenizer_config.json",
         "special_tokens_map.json",
+        GENERATION,
     )
 
 
@@ -221,6 +229,8 @@ def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
     ids["bos"] = _one_id(config, start, folder)
     meta = {key: value for key, value in own.items() if key not in ("version", "regard", "description")}
     told = _told(own, folder)
+    if "labels" not in meta and "id2label" in config:
+        meta["labels"] = [name for _, name in sorted((int(i), name) for i, name in dict(config["id2label"]).items())]
     if config.get("model_type") == "regard":
         if told is None:
             raise UserError(f"{folder}: config.json says model_type regard, but no {OWN} describes the model")
@@ -249,15 +259,20 @@ def _told(own: Mapping[str, Any], folder: Path) -> Description | None:
 
 
 def _format(config: Mapping[str, Any], folder: Path) -> tuple[ModuleType, Format]:
-    known = {}
+    """By model_type, and among the classes of that type by `architectures`; where that is missing, the usual class."""
+    known: dict[str, list[tuple[ModuleType, Format]]] = {}
     for name in models.names():
         module = models.find(name)
         for form in getattr(module, "FORMATS", ()):
-            known[form.model_type] = (module, form)
-    kind = config.get("model_type")
+            known.setdefault(form.model_type, []).append((module, form))
+    kind, named = config.get("model_type"), config.get("architectures") or []
     if kind not in known:
         raise UserError(f"{folder / CONFIG}: model_type is {kind!r}; regard reads {', '.join(sorted(known))} and regard")
-    return known[kind]
+    fitting = [found for found in known[kind] if not named or found[1].architecture in named]
+    if not fitting:
+        there = ", ".join(form.architecture for _, form in known[kind])
+        raise UserError(f"{folder / CONFIG}: architectures is {', '.join(map(str, named))}; of {kind} regard reads {there}")
+    return fitting[0]
 
 
 def _one_id(config: Mapping[str, Any], key: str, folder: Path) -> int | None:

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from regard.layers.frame import Frame
 from regard.layers.masks import Everything, Lowered, Mask
 from regard.layers.part import part
+from regard.layers.positions import turned
 from regard.layers.state import Cache, Memory
 
 
@@ -95,8 +96,9 @@ class ScaledDot:
 class Attention:
     """Multi-head attention (Vaswani et al. 2017, section 3.2.2), or grouped with fewer key/value heads.
 
-    num_kv_heads: None for as many as num_heads. head_dim: None for d_model / num_heads. memory_dim: width of what is
-    attended to in cross-attention; None for self-attention. dropout: on the weights (not in the paper).
+    num_kv_heads: None for as many as num_heads. head_dim: None for d_model / num_heads. cross: queries of a decoder, keys
+    and values of a memory. bias: in the products that make q, k and v; output_bias: in the last one, None for as in the
+    others. dropout: on the weights (not in the paper).
     """
 
     num_heads: int
@@ -105,6 +107,7 @@ class Attention:
     mask: Mask = Everything()
     cross: bool = False
     bias: bool = True
+    output_bias: bool | None = None
     dropout: float = 0.0
     attend: Attends = ScaledDot()
 
@@ -133,7 +136,7 @@ class MultiHeadAttention(nn.Module):
             self.kv = nn.Linear(d_model, 2 * shared, its.bias)
         else:
             self.qkv = nn.Linear(d_model, inner + 2 * shared, its.bias)
-        self.output = nn.Linear(inner, d_model, its.bias)
+        self.output = nn.Linear(inner, d_model, its.bias if its.output_bias is None else its.output_bias)
         self.attend = its.attend.build(self.head_dim, its.dropout)
 
     def heads(self, x: Tensor, count: int) -> Tensor:
@@ -153,9 +156,11 @@ class MultiHeadAttention(nn.Module):
         sizes = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
         q, k, v = self.qkv(x).split([n * self.head_dim for n in sizes], -1)
         q, k, v = (self.heads(part, n) for part, n in zip((q, k, v), sizes, strict=True))
+        if frame.turn is not None:
+            q, k = turned(q, *frame.turn), turned(k, *frame.turn)
         if cache is not None:
             k, v = cache.extend(k, v)
-        return self.output(self.attend(q, k, v, frame.masks[self.mask]).transpose(1, 2).flatten(2))
+        return self.output(self.attend(q, k, v, frame.masks[self.mask], frame.bias).transpose(1, 2).flatten(2))
 
     def _cross(self, x: Tensor, frame: Frame, cache: Cache | None, memory: Memory) -> Tensor:
         k, v = self.keys_values(memory.states) if cache is None else cache.across

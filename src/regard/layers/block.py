@@ -60,8 +60,8 @@ class TransformerBlock(nn.Module):
             x = self.attention_norm(x + self.dropout(self.attention(x, frame, cache)))
             if self.cross is not None:
                 x = self.cross_norm(x + self.dropout(self.cross(x, frame, cache, memory)))
-            return self.feedforward_norm(x + self.dropout(self.feedforward(x)))
+            return self.feedforward_norm(x + self.dropout(self.feedforward(x, frame)))
         x = x + self.dropout(self.attention(self.attention_norm(x), frame, cache))
         if self.cross is not None:
             x = x + self.dropout(self.cross(self.cross_norm(x), frame, cache, memory))
-        return x + self.dropout(self.feedforward(self.feedforward_norm(x)))
+        return x + self.dropout(self.feedforward(self.feedforward_norm(x), frame))

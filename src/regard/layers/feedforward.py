@@ -9,6 +9,7 @@ from typing import Protocol
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.layers.frame import Frame
 from regard.layers.kernels import Dropout
 from regard.layers.part import part
 
@@ -57,7 +58,7 @@ class DenseFeedForward(nn.Module):
         self.contract = nn.Linear(its.d_ff, d_model, its.bias)
         self.dropout = Dropout(its.dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, frame: Frame | None = None) -> Tensor:
         """Float[B T D] -> Float[B T D]."""
         return self.contract(self.dropout(self.activation(self.expand(x))))
 
@@ -85,7 +86,7 @@ class GatedFeedForward(nn.Module):
         self.contract = nn.Linear(its.d_ff, d_model, its.bias)
         self.dropout = Dropout(its.dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, frame: Frame | None = None) -> Tensor:
         """Float[B T D] -> Float[B T D]."""
         gate, value = self.expand(x).chunk(2, -1)
         return self.contract(self.dropout(self.activation(gate) * value))

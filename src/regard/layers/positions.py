@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Protocol
 
@@ -79,9 +80,11 @@ class _Sinusoidal(nn.Module):
 
 @part
 class Learned:
-    """Adds a learned vector for each of `count` positions (Gehring et al. 2017)."""
+    """Adds a learned vector for each of `count` positions (Gehring et al. 2017). offset: rows of the table before that of
+    the first position, as in the folders of families that number positions from 2."""
 
     count: int
+    offset: int = 0
 
     @property
     def limit(self) -> int:
@@ -94,10 +97,109 @@ class Learned:
 class _Learned(nn.Module):
     def __init__(self, its: Learned, d_model: int) -> None:
         super().__init__()
-        self.table = nn.Embedding(its.count, d_model)
+        self.table = nn.Embedding(its.offset + its.count, d_model)
+        self.count, self.offset = its.count, its.offset
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """Float[B T D] plus the table's rows. ValueError if the layout goes past the table's end."""
-        if layout.longest > self.table.num_embeddings:
-            raise ValueError(f"{layout.longest} tokens, but this model has {self.table.num_embeddings} positions")
-        return x + self.table(layout.position)
+        if layout.longest > self.count:
+            raise ValueError(f"{layout.longest} tokens, but this model has {self.count} positions")
+        return x + self.table(layout.position + self.offset if self.offset else layout.position)
+
+
+class Scaling(Protocol):
+    """How a model trained on short texts turns over long ones: other rates for each pair of numbers."""
+
+    def rates(self, rates: Tensor) -> Tensor:
+        """Float[d/2] -> Float[d/2], in radians a position."""
+        ...
+
+    @property
+    def gain(self) -> float:
+        """Factor on cosines and sines."""
+        ...
+
+
+def turned(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Queries or keys Float[B H T d], each pair (i, i + w/2) of their first w numbers turned by its angle; tables
+    Float[B|1 1 T w]."""
+    width = cosine.shape[-1]
+    if width < x.shape[-1]:
+        return torch.cat([turned(x[..., :width], cosine, sine), x[..., width:]], -1)
+    left, right = x.chunk(2, -1)
+    return x * cosine.to(x.dtype) + torch.cat([-right, left], -1) * sine.to(x.dtype)
+
+
+@part
+class Rotary:
+    """Turns queries and keys by an angle that grows with the position, so that their product sees distances alone (Su et
+    al. 2021, with the two halves of a head paired as in LLaMA's folders). width: how many numbers of a head are turned,
+    None for all."""
+
+    base: float = 10000.0
+    width: int | None = None
+    scaling: Scaling | None = None
+
+    limit = None
+
+    def build(self, num_heads: int, head_dim: int) -> nn.Module:
+        return _Rotary(self, head_dim)
+
+
+class _Rotary(nn.Module):
+    def __init__(self, its: Rotary, head_dim: int) -> None:
+        super().__init__()
+        width = its.width or head_dim
+        if width % 2 or width > head_dim:
+            raise ValueError(f"rotary positions turn pairs of a head's {head_dim} numbers: {width} cannot be paired")
+        self.base, self.width, self.scaling = its.base, width, its.scaling
+
+    def forward(self, q: Layout, k: Layout) -> tuple[tuple[Tensor, Tensor], None]:
+        """Cosines and sines Float[B|1 1 T w] of the queries' positions (keys are turned when they are new)."""
+        pairs = torch.arange(0, self.width, 2, dtype=torch.float32, device=q.position.device)
+        rates, gain = self.base ** (-pairs / self.width), 1.0
+        if self.scaling is not None:
+            rates, gain = self.scaling.rates(rates), self.scaling.gain
+        angle = q.position[:, None, :, None].float() * torch.cat([rates, rates])
+        return (angle.cos() * gain, angle.sin() * gain), None
+
+
+@part
+class Buckets:
+    """Adds to each head's scores a learned number for the distance from query to key (Raffel et al. 2020, T5): half of the
+    `count` buckets are single distances, the others grow logarithmically up to `farthest`. both_ways: keys after the query
+    have half of the buckets to themselves."""
+
+    count: int = 32
+    farthest: int = 128
+    both_ways: bool = True
+
+    limit = None
+
+    def build(self, num_heads: int, head_dim: int) -> nn.Module:
+        return _Buckets(self, num_heads)
+
+
+class _Buckets(nn.Module):
+    def __init__(self, its: Buckets, num_heads: int) -> None:
+        super().__init__()
+        self.count, self.farthest, self.both_ways = its.count, its.farthest, its.both_ways
+        self.table = nn.Embedding(its.count, num_heads)
+
+    def bucket(self, distance: Tensor) -> Tensor:
+        """Key's position less query's, Int[...] -> number of its bucket."""
+        count, offset = self.count, torch.zeros_like(distance)
+        if self.both_ways:
+            count //= 2
+            offset = (distance > 0).long() * count
+            distance = distance.abs()
+        else:
+            distance = (-distance).clamp(min=0)
+        exact = count // 2
+        far = (distance.clamp(min=1).float() / exact).log() / math.log(self.farthest / exact) * (count - exact)
+        return offset + torch.where(distance < exact, distance, (exact + far.long()).clamp(max=count - 1))
+
+    def forward(self, q: Layout, k: Layout) -> tuple[None, Tensor]:
+        """Float[B|1 H Q K], added to scores."""
+        bias = self.table(self.bucket(k.position[:, None, :] - q.position[:, :, None]))
+        return None, bias.permute(0, 3, 1, 2)

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 from torch import Tensor, nn
 
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.block import Block
-from regard.layers.embeddings import Tokens
 from regard.layers.frame import Frame
+from regard.layers.kernels import Dropout
 from regard.layers.norms import Norm
 from regard.layers.part import part
 from regard.layers.state import BlockState, Cache, Memory
 from regard.layout import Layout
 
 
+class Embed(Protocol):
+    """A description of what makes vectors of a model's inputs; its module has `place(inputs, pad, side)` -> Layout."""
+
+    def build(self, d_model: int) -> nn.Module: ...
+
+
+class Turning(Protocol):
+    """A description of positions inside attention; its module gives Frame.turn and Frame.bias for two layouts."""
+
+    def build(self, num_heads: int, head_dim: int) -> nn.Module: ...
+
+
 @part
 class Stack:
-    """Embeddings, blocks, and (for pre-norm blocks) a last norm. It serves as encoder and as decoder."""
+    """Embeddings, blocks, and (for pre-norm blocks) a last norm. It serves as encoder and as decoder.
+
+    position: what acts inside the self-attention of every block (`Rotary`, `Buckets`), made once a pass. last_dropout: on
+    what the stack gives.
+    """
 
     d_model: int
-    embed: Tokens
+    embed: Embed
     blocks: tuple[Block, ...]
     last_norm: Norm | None = None
+    position: Turning | None = None
+    last_dropout: float = 0.0
 
     def build_encoder(self) -> BlockEncoder:
         return BlockEncoder(self)
@@ -41,11 +61,23 @@ class _Blocks(nn.Module):
         self.last_norm = None if its.last_norm is None else its.last_norm.build(its.d_model)
         self.masks = frozenset(block.attention.mask for block in its.blocks)
         self.limit = self.embed.limit
+        self.dropout = Dropout(its.last_dropout)
+        self.position: nn.Module | None = None
+        if its.position is not None:
+            first: Any = self.blocks[0]
+            self.position = its.position.build(first.attention.num_heads, first.attention.head_dim)
 
     def run(self, x: Tensor, frame: Frame, caches: list[Cache] | None, memory: Memory | None) -> Tensor:
         for number, block in enumerate(self.blocks):
             x = block(x, frame, None if caches is None else caches[number], memory)
-        return x if self.last_norm is None else self.last_norm(x)
+        return self.dropout(x if self.last_norm is None else self.last_norm(x))
+
+    def penalties(self, frame: Frame) -> dict[str, Tensor]:
+        """What the blocks want held down in training, summed over the real tokens of the pass."""
+        if not frame.routed or not self.training:
+            return {}
+        experts: Any = next(block.feedforward for block in self.blocks if hasattr(block.feedforward, "imbalance"))
+        return {"imbalance": experts.imbalance(frame.routed, frame.layout)}
 
 
 class BlockEncoder(_Blocks):
@@ -53,8 +85,9 @@ class BlockEncoder(_Blocks):
 
     def forward(self, inputs: Tensor, layout: Layout, segments: Tensor | None = None) -> Memory:
         """Int[B S] -> Memory with states Float[B S D]."""
-        frame = Frame.of(self.masks, layout, layout)
-        return Memory(self.run(self.embed(inputs, layout), frame, None, None), layout)
+        frame = Frame.of(self.masks, layout, layout, position=self.position)
+        states = self.run(self.embed(inputs, layout, segments), frame, None, None)
+        return Memory(states, layout, penalties=self.penalties(frame))
 
 
 class BlockDecoder(_Blocks):
@@ -68,12 +101,14 @@ class BlockDecoder(_Blocks):
             cross = block.cross
             assert cross is None or isinstance(cross, MultiHeadAttention)
             caches.append(Cache(room, None if cross is None or memory is None else cross.keys_values(memory.states)))
-        device = self.embed.tokens.weight.device
+        device = next(self.parameters()).device
         return BlockState(caches, memory, Layout.unpadded(0, device=device))
 
     def forward(self, tokens: Tensor, state: BlockState, layout: Layout) -> Tensor:
         """Read tokens Int[R T] after those the state has read: hidden vectors Float[R T D]."""
         state.read(layout, tokens.shape[0])
         memory = state.memory
-        frame = Frame.of(self.masks, layout, state.layout, None if memory is None else memory.layout)
-        return self.run(self.embed(tokens, layout), frame, state.caches or None, memory)
+        frame = Frame.of(self.masks, layout, state.layout, None if memory is None else memory.layout, self.position)
+        hidden = self.run(self.embed(tokens, layout), frame, state.caches or None, memory)
+        state.penalties = self.penalties(frame)
+        return hidden

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -16,12 +16,14 @@ class Memory:
     """What an encoder returns.
 
     states: Float[B S D], one vector a token. layout: where the tokens stand. final: for recurrent encoders the last
-    state of each layer, Float[B L D] (and the LSTM's cells alike), None for stacks of blocks.
+    state of each layer, Float[B L D] (and the LSTM's cells alike), None for stacks of blocks. penalties: what the encoder
+    wants held down in training (see `Answer`).
     """
 
     states: Tensor
     layout: Layout
     final: tuple[Tensor, ...] | None = None
+    penalties: dict[str, Tensor] = field(default_factory=dict)
 
     def take(self, rows: Tensor) -> Memory:
         """The memory of the sentences chosen by index."""
@@ -83,6 +85,7 @@ class BlockState:
     def __init__(self, caches: list[Cache], memory: Memory | None, layout: Layout) -> None:
         self.caches, self.memory, self.layout = caches, memory, layout
         self.rows = self.sentences = 0 if memory is None else memory.states.shape[0]
+        self.penalties: dict[str, Tensor] = {}
 
     @property
     def length(self) -> int:
