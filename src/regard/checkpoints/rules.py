@@ -66,16 +66,33 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Stacked:
+    """Theirs are the matrices of `count` experts (all first ones, then all second ones, …), ours one tensor with a leading
+    axis of experts, each expert's matrices one after another."""
+
+    count: int
+
+    def take(self, theirs: Sequence[Tensor]) -> Tensor:
+        kinds = [torch.stack(list(theirs[at : at + self.count])) for at in range(0, len(theirs), self.count)]
+        return torch.cat(kinds, 1)
+
+    def give(self, ours: Tensor, count: int) -> Sequence[Tensor]:
+        return [matrix for kind in ours.chunk(count // self.count, 1) for matrix in kind.unbind()]
+
+
+@dataclass(frozen=True)
 class Rule:
     """Their tensor (or tensors) and ours; `#` stands for the number of a layer.
 
-    also: other names under which the same tensor may stand in their file, because it is tied; never written.
+    also: other names under which the same tensor may stand in their file, because it is tied or the file is older; never
+    written. instead: their tensor (or tensors) in another form, which is read where the file has it.
     """
 
     theirs: str | tuple[str, ...]
     ours: str
     change: Change = Same()
     also: tuple[str, ...] = ()
+    instead: Rule | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,7 +101,19 @@ class Rule:
 
     def at(self, layer: str) -> Rule:
         """This rule for one layer."""
-        return replace(self, theirs=tuple(n.replace("#", layer) for n in self.names), ours=self.ours.replace("#", layer))
+        theirs, also = (tuple(name.replace("#", layer) for name in names) for names in (self.names, self.also))
+        instead = None if self.instead is None else self.instead.at(layer)
+        return replace(self, theirs=theirs, ours=self.ours.replace("#", layer), also=also, instead=instead)
+
+    def within(self, theirs: Mapping[str, Any]) -> Rule:
+        """This rule, or `instead` where the file has what that one names."""
+        if self.instead is not None and all(name in theirs for name in self.instead.names):
+            return self.instead
+        return self
+
+    def given(self, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Our tensor under their names."""
+        return dict(zip(self.names, self.change.give(ours[self.ours], len(self.names)), strict=True))
 
 
 @dataclass(frozen=True)
@@ -125,7 +154,7 @@ def give(weights: Weights, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
     left = set(ours)
     for rule in _bound(weights.rules, ours):
         left.discard(rule.ours)
-        given |= zip(rule.names, rule.change.give(ours[rule.ours], len(rule.names)), strict=True)
+        given |= rule.given(ours)
     if left:
         raise RuntimeError(f"no rule gives {', '.join(sorted(left))}")
     like = next(iter(ours.values()))
@@ -144,8 +173,9 @@ def take(
     ours: the model's tensors, which may be on the meta device: only shapes matter. theirs: the shape of every tensor in
     the file. read: one of them. UserError lists all missing, unexpected and misshapen names at once.
     """
-    wanted = {name: tuple(t.shape) for name, t in give(weights, ours).items()}
-    bound = list(_bound(weights.rules, ours))
+    give(weights, ours)  # fails if a tensor of ours has no rule
+    bound = [rule.within(theirs) for rule in _bound(weights.rules, ours)]
+    wanted = {name: tuple(t.shape) for rule in bound for name, t in rule.given(ours).items()}
     stands = {name: name if name in theirs else _alias(rule, theirs) for rule in bound for name in rule.names}
     spare = {a: rule.names[0] for rule in bound for a in rule.also if a in theirs and a not in weights.ignored}
     optional = {d.theirs for d in weights.derived}
@@ -289,6 +319,18 @@ def read_config(form: Format, config: Mapping[str, Any], where: str) -> dict[str
     if unknown:
         warnings.warn(f"{where}: ignored keys that regard does not know: {', '.join(unknown)}", stacklevel=2)
     return arguments | form.read(config)
+
+
+def read_classes(config: Mapping[str, Any]) -> int:
+    """The number of classes that a configuration of transformers speaks of; two where it says nothing."""
+    return int(config.get("num_labels") or len(config.get("id2label") or "12"))
+
+
+def write_classes(classes: int) -> dict[str, Any]:
+    """What a configuration of transformers says of so many classes without names."""
+    names = [f"LABEL_{number}" for number in range(classes)]
+    numbers = dict(zip(names, range(classes), strict=True))
+    return {"id2label": {str(number): name for name, number in numbers.items()}, "label2id": numbers}
 
 
 def write_config(form: Format, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
