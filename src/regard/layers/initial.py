@@ -30,6 +30,24 @@ def glorot_(model: nn.Module) -> None:
             module.weight.normal_(0.0, module.embedding_dim**-0.5)
 
 
+RESIDUAL = ("attention.output.weight", "cross.output.weight", "feedforward.contract.weight", "feedforward.contract")
+
+
+@torch.no_grad()
+def normal_(model: nn.Module, spread: float = 0.02, residual: bool = False) -> None:
+    """Matrices and tables normal with this deviation, biases zero, norms one (Radford et al. 2018, Devlin et al. 2019).
+
+    residual: what is added to the residual stream is divided by the root of the number of such additions (Radford et al.
+    2019, section 2.3).
+    """
+    added = [name for name, _ in model.named_parameters() if name.endswith(RESIDUAL)] if residual else []
+    for name, tensor in model.named_parameters():
+        if tensor.dim() > 1:
+            tensor.normal_(0.0, spread / math.sqrt(len(added)) if name in added else spread)
+        elif name.endswith("bias"):
+            tensor.zero_()
+
+
 DRAWS = {
     nn.init.normal_,
     nn.init.uniform_,
