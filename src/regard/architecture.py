@@ -71,13 +71,13 @@ class Description:
     """What a model is, as a value: `build` makes the model.
 
     tied: "no"; "head": the head's matrix is the embedding of the tokens it predicts (the decoder's, or the only one);
-    "all": the encoder's embedding too.
+    "all": the encoder's embedding too; "embeddings": the encoder's and the decoder's are one, the head's is its own.
     """
 
     head: Any
     encoder: Any = None
     decoder: Any = None
-    tied: Literal["no", "head", "all"] = "no"
+    tied: Literal["no", "head", "all", "embeddings"] = "no"
     pad: int | None = None
 
     def build(self) -> Model:
@@ -96,11 +96,11 @@ class Model(nn.Module):
         self.decoder: Any = None if description.decoder is None else description.decoder.build_decoder()
         last: Any = self.encoder if self.decoder is None else self.decoder
         self.head = description.head.build(last.d_model)
-        if description.tied not in ("no", "head", "all"):
-            raise ValueError(f"tied must be 'no', 'head' or 'all', not {description.tied!r}")
-        if description.tied != "no":
+        if description.tied not in ("no", "head", "all", "embeddings"):
+            raise ValueError(f"tied must be 'no', 'head', 'all' or 'embeddings', not {description.tied!r}")
+        if description.tied in ("head", "all"):
             self.head.project.weight = last.embed.tokens.weight
-        if description.tied == "all" and self.encoder is not None and self.decoder is not None:
+        if description.tied in ("all", "embeddings") and self.encoder is not None and self.decoder is not None:
             self.encoder.embed.tokens.weight = last.embed.tokens.weight
 
     @property

@@ -1,0 +1,246 @@
+"""T5 (Raffel et al. 2020, "Exploring the limits of transfer learning with a unified text-to-text transformer"): 1.0, and 1.1
+with a gated feed-forward and a head of its own (Shazeer 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.architecture import Description
+from regard.checkpoints.rules import ACTIVATION_NAMES, Choice, Format, Joined, Rule, Weights, words
+from regard.layers.attention import Attention, MultiHeadAttention, ScaledDot
+from regard.layers.block import Block
+from regard.layers.embeddings import Tokens
+from regard.layers.feedforward import Dense, Gated
+from regard.layers.heads import NextToken
+from regard.layers.masks import Causal
+from regard.layers.norms import RMSNorm
+from regard.layers.positions import Buckets
+from regard.layers.stack import Stack
+
+_11: dict[str, Any] = {"gated": True, "activation": "gelu_tanh", "tied": "embeddings"}
+_SHAPES: dict[str, tuple[int, int, int, int, int]] = {
+    "tiny": (2, 64, 128, 4, 16),
+    "small": (6, 512, 2048, 8, 64),
+    "base": (12, 768, 3072, 12, 64),
+    "large": (24, 1024, 4096, 16, 64),
+    "3b": (24, 1024, 16384, 32, 128),
+    "11b": (24, 1024, 65536, 128, 128),
+    "small-1.1": (8, 512, 1024, 6, 64),
+    "base-1.1": (12, 768, 2048, 12, 64),
+    "large-1.1": (24, 1024, 2816, 16, 64),
+    "xl-1.1": (24, 2048, 5120, 32, 64),
+    "xxl-1.1": (24, 4096, 10240, 64, 64),
+}
+_NAMES = ("num_layers", "d_model", "d_ff", "num_heads", "head_dim")
+SIZES = {name: dict(zip(_NAMES, its)) | (_11 if name.endswith("-1.1") else {}) for name, its in _SHAPES.items()}
+
+
+def describe(
+    *,
+    vocab_size: int,
+    num_layers: int = 6,
+    decoder_layers: int | None = None,
+    d_model: int = 512,
+    d_ff: int = 2048,
+    num_heads: int = 8,
+    head_dim: int = 64,
+    activation: str = "relu",
+    gated: bool = False,
+    buckets: int = 32,
+    farthest: int = 128,
+    eps: float = 1e-6,
+    dropout: float = 0.1,
+    scaled: bool | None = None,
+    tied: Literal["all", "embeddings"] = "all",
+    pad: int | None = 0,
+) -> Description:
+    """Pre-norm blocks without any bias; scores are not divided by sqrt(d) and know distances alone, in `buckets` up to
+    `farthest` (each half has one table for all of its layers).
+
+    tied: "all" as in 1.0; "embeddings" as in 1.1, where the head has its own matrix. scaled: hidden vectors × 1/sqrt(d_model)
+    before the head; None: where the head is tied. dropout: everywhere the authors have it, weights of attention too.
+    """
+    heads = Attention(num_heads, head_dim=head_dim, bias=False, dropout=dropout, attend=ScaledDot(1.0))
+    inner = (Gated if gated else Dense)(d_ff, activation, False, dropout)
+    norm = RMSNorm(eps)
+    encoder = Block(heads, inner, norm=norm, placement="pre", dropout=dropout)
+    decoder = replace(encoder, attention=replace(heads, mask=Causal()), cross=replace(heads, cross=True))
+    embed = Tokens(vocab_size, dropout=dropout)
+    sides = ((encoder, num_layers, True), (decoder, decoder_layers or num_layers, False))
+    stacks = (
+        Stack(d_model, embed, (block,) * count, norm, Buckets(buckets, farthest, both), dropout)
+        for block, count, both in sides
+    )
+    scaled = tied == "all" if scaled is None else scaled
+    return Description(NextToken(vocab_size, scale=d_model**-0.5 if scaled else 1.0), *stacks, tied=tied, pad=pad)
+
+
+@torch.no_grad()
+def initialise(model: nn.Module) -> None:
+    """As in the authors' Mesh TensorFlow: normal with 1/sqrt of what a product sums over, queries with a further
+    1/sqrt(head_dim) in place of the scores' divisor, embeddings with 1. A head of its own: with 1/sqrt(d_model)."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            module.weight.normal_(0.0, module.in_features**-0.5)
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            queries = module.q.weight if module.cross else module.qkv.weight[: module.num_heads * module.head_dim]
+            queries.mul_(module.head_dim**-0.5)
+    for half in (model.encoder, model.decoder):  # after the head, which may be the same matrix
+        half.position.table.weight.normal_(0.0, half.d_model**-0.5)
+        half.embed.tokens.weight.normal_(0.0, 1.0)
+
+
+def arguments(description: Description) -> dict[str, Any] | None:
+    """The arguments from which `describe` makes this description; None if there are none."""
+    try:
+        first, last = description.encoder, description.decoder
+        block = first.blocks[0]
+        found = {
+            "vocab_size": first.embed.vocab_size,
+            "num_layers": len(first.blocks),
+            "decoder_layers": len(last.blocks),
+            "d_model": first.d_model,
+            "d_ff": block.feedforward.d_ff,
+            "num_heads": block.attention.num_heads,
+            "head_dim": block.attention.head_dim,
+            "activation": block.feedforward.activation,
+            "gated": isinstance(block.feedforward, Gated),
+            "buckets": first.position.count,
+            "farthest": first.position.farthest,
+            "eps": first.last_norm.eps,
+            "dropout": block.dropout,
+            "scaled": description.head.scale != 1.0,
+            "tied": description.tied,
+            "pad": description.pad,
+        }
+        return found if describe(**found) == description else None
+    except (AttributeError, IndexError, TypeError):
+        return None
+
+
+CONFIG: dict[str, str | Choice] = {
+    "vocab_size": "vocab_size",
+    "d_model": "d_model",
+    "d_kv": "head_dim",
+    "d_ff": "d_ff",
+    "num_layers": "num_layers",
+    "num_decoder_layers": "decoder_layers",
+    "num_heads": "num_heads",
+    "relative_attention_num_buckets": "buckets",
+    "relative_attention_max_distance": "farthest",
+    "dropout_rate": "dropout",
+    "layer_norm_epsilon": "eps",
+    "pad_token_id": "pad",
+}
+DEFAULTS = {
+    "num_decoder_layers": None,
+    "relative_attention_num_buckets": 32,
+    "relative_attention_max_distance": 128,
+    "dropout_rate": 0.1,
+    "layer_norm_epsilon": 1e-6,
+    "pad_token_id": 0,
+}
+_PLAIN = {name: (ours, False) for name, ours in ACTIVATION_NAMES.items()}
+_GATED = {f"gated-{name}": ("gelu_tanh" if name == "gelu" else ours, True) for name, ours in ACTIVATION_NAMES.items()}
+FEEDFORWARD = _PLAIN | _GATED
+"""feed_forward_proj -> (activation, gated); a gate's "gelu" is the tanh form."""
+FIXED: dict[str, tuple[Any, ...]] = {
+    "is_encoder_decoder": (True,),
+    "feed_forward_proj": tuple(FEEDFORWARD),
+    "dense_act_fn": tuple(ACTIVATION_NAMES),
+    "is_gated_act": (True, False),
+    "tie_word_embeddings": (True, False),
+    "scale_decoder_outputs": (True, False),
+}
+HARMLESS = words("n_positions output_past initializer_factor classifier_dropout")
+_BIAS = "SelfAttention.relative_attention_bias.weight"
+
+
+def weights(*, gated: bool, tied: str, **arguments: Any) -> Weights:
+    """The tensors of T5ForConditionalGeneration for these arguments of `describe`."""
+    rules = []
+    for half in ("encoder", "decoder"):
+        theirs, ours = f"{half}.block.#.layer", f"{half}.blocks.#"
+        attends, crosses, last = f"{theirs}.0.SelfAttention", f"{theirs}.1.EncDecAttention", 1 if half == "encoder" else 2
+        dense = f"{theirs}.{last}.DenseReluDense"
+        rules += [
+            Rule(tuple(f"{attends}.{p}.weight" for p in "qkv"), f"{ours}.attention.qkv.weight", Joined()),
+            Rule(f"{attends}.o.weight", f"{ours}.attention.output.weight"),
+            Rule(f"{theirs}.0.layer_norm.weight", f"{ours}.attention_norm.weight"),
+            Rule(f"{crosses}.q.weight", f"{ours}.cross.q.weight"),
+            Rule(tuple(f"{crosses}.{p}.weight" for p in "kv"), f"{ours}.cross.kv.weight", Joined()),
+            Rule(f"{crosses}.o.weight", f"{ours}.cross.output.weight"),
+            Rule(f"{theirs}.1.layer_norm.weight", f"{ours}.cross_norm.weight"),
+            Rule(
+                (f"{dense}.wi_0.weight", f"{dense}.wi_1.weight") if gated else f"{dense}.wi.weight",
+                f"{ours}.feedforward.expand.weight",
+                Joined(),
+            ),
+            Rule(f"{dense}.wo.weight", f"{ours}.feedforward.contract.weight"),
+            Rule(f"{theirs}.{last}.layer_norm.weight", f"{ours}.feedforward_norm.weight"),
+            Rule(f"{half}.block.0.layer.0.{_BIAS}", f"{half}.position.table.weight"),
+            Rule(f"{half}.final_layer_norm.weight", f"{half}.last_norm.weight"),
+        ]
+    same = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"] + ["lm_head.weight"] * (tied == "all")
+    rules.append(Rule("shared.weight", "encoder.embed.tokens.weight", also=tuple(same)))
+    rules.append(Rule("lm_head.weight", "head.project.weight"))
+    return Weights(tuple(rules), ignored=frozenset({f"decoder.block.0.layer.1.EncDecAttention.{_BIAS.partition('.')[2]}"}))
+
+
+def _read(config: Mapping[str, Any]) -> dict[str, Any]:
+    activation, gated = FEEDFORWARD[config["feed_forward_proj"]]
+    activation = ACTIVATION_NAMES[config["dense_act_fn"]] if "dense_act_fn" in config else activation
+    untied = config.get("tie_word_embeddings") is False
+    return {
+        "activation": activation,
+        "gated": config.get("is_gated_act", gated),
+        "scaled": config.get("scale_decoder_outputs", not untied),
+        "tied": "embeddings" if untied else "all",
+    }
+
+
+def _write(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    pair = arguments["activation"], arguments["gated"]
+    names = [name for name, its in FEEDFORWARD.items() if its == pair]
+    if not names:
+        return None
+    tied, scaled = arguments["tied"] == "all", arguments["scaled"]
+    more = {"tie_word_embeddings": tied, "scale_decoder_outputs": scaled, "is_encoder_decoder": True}
+    return more | {"feed_forward_proj": names[0]}
+
+
+def _peek(shapes: Mapping[str, Sequence[int]], read: Callable[[str], Tensor]) -> dict[str, Any]:
+    """The head is tied if its values are the embeddings', whatever the configuration says: so transformers has it."""
+    shared = next((name for name in ("shared.weight", "encoder.embed_tokens.weight") if name in shapes), None)
+    if shared is None or "lm_head.weight" not in shapes:
+        return {"tied": "all"}
+    return {"tied": "all" if torch.equal(read(shared), read("lm_head.weight")) else "embeddings"}
+
+
+_T5 = Format(
+    "t5",
+    "T5ForConditionalGeneration",
+    CONFIG,
+    weights,
+    DEFAULTS | {"feed_forward_proj": "relu"},
+    FIXED,
+    HARMLESS,
+    {},
+    _read,
+    _write,
+    _peek,
+)
+_MT5 = replace(
+    _T5,
+    model_type="mt5",
+    architecture="MT5ForConditionalGeneration",
+    defaults=DEFAULTS | {"feed_forward_proj": "gated-gelu"},
+    read=lambda config: _read(config) | {"scaled": False},
+)
+FORMATS = (_T5, _MT5)
