@@ -205,7 +205,7 @@ def _read(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _write(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+def _more(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     pair = arguments["activation"], arguments["gated"]
     names = [name for name, its in FEEDFORWARD.items() if its == pair]
     if not names:
@@ -213,6 +213,11 @@ def _write(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     tied, scaled = arguments["tied"] == "all", arguments["scaled"]
     more = {"tie_word_embeddings": tied, "scale_decoder_outputs": scaled, "is_encoder_decoder": True}
     return more | {"feed_forward_proj": names[0]}
+
+
+def _write(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Older versions of this class scale wherever the head is tied."""
+    return None if arguments["tied"] == "all" and not arguments["scaled"] else _more(arguments)
 
 
 def _peek(shapes: Mapping[str, Sequence[int]], read: Callable[[str], Tensor]) -> dict[str, Any]:
@@ -240,7 +245,9 @@ _MT5 = replace(
     _T5,
     model_type="mt5",
     architecture="MT5ForConditionalGeneration",
+    arguments={"scaled": False},
     defaults=DEFAULTS | {"feed_forward_proj": "gated-gelu"},
     read=lambda config: _read(config) | {"scaled": False},
+    write=_more,
 )
 FORMATS = (_T5, _MT5)

@@ -162,8 +162,8 @@ def _both(theirs: str, ours: str, *parts: str) -> list[Rule]:
     return [Rule(tuple(f"{theirs}.{p}.{kind}" for p in parts), f"{ours}.{kind}", Joined()) for kind in ("weight", "bias")]
 
 
-def weights(*, placement: str, tied: str, head_bias: bool, d_model: int, **arguments: Any) -> Weights:
-    """The tensors of MarianMTModel and PegasusForConditionalGeneration for these arguments of `describe`."""
+def rules_of(tied: str, head_bias: bool, size: int) -> Weights:
+    """The tensors of such classes of transformers but for those of positions. size: of the target's vocabulary."""
     rules, derived = [], []
     embeds = [f"model.{half}.embed_tokens.weight" for half in ("encoder", "decoder")]
     for half in ("encoder", "decoder"):
@@ -179,8 +179,8 @@ def weights(*, placement: str, tied: str, head_bias: bool, d_model: int, **argum
         rules += _both(f"{theirs}.fc2", f"{ours}.feedforward.contract")
         rules += _both(f"{theirs}.final_layer_norm", f"{ours}.feedforward_norm")
         rules += _both(f"model.{half}.layer_norm", f"{half}.last_norm")
-        table = f"model.{half}.embed_positions.weight"
-        derived.append(Derived(table, lambda s: sinusoids(s[0], s[1]), (WRITTEN, d_model), placement == "pre"))
+        rules += _both(f"model.{half}.layernorm_embedding", f"{half}.embed.norm")
+        rules.append(Rule(f"model.{half}.embed_positions.weight", f"{half}.embed.position.table.weight"))
     if tied == "all":
         rules.append(Rule("model.shared.weight", "encoder.embed.tokens.weight", also=(*embeds, "lm_head.weight")))
     else:  # an old file may have one matrix for both sides, which "no" here means to part from now on
@@ -188,12 +188,21 @@ def weights(*, placement: str, tied: str, head_bias: bool, d_model: int, **argum
         rules.append(Rule(embeds[0], "encoder.embed.tokens.weight", also=shared))
         rules.append(Rule(embeds[1], "decoder.embed.tokens.weight", also=shared if shared else ("lm_head.weight",)))
         rules.append(Rule("lm_head.weight", "head.project.weight"))
-    size = arguments.get("target_vocab_size") or arguments["vocab_size"]
     if head_bias:
         rules.append(Rule("final_logits_bias", "head.project.bias", Row()))
     else:
         derived.append(Derived("final_logits_bias", torch.zeros, (1, size)))
     return Weights(tuple(rules), tuple(derived), frozenset({"model.shared.weight"} if tied == "no" else ()))
+
+
+def weights(*, placement: str, tied: str, head_bias: bool, d_model: int, **arguments: Any) -> Weights:
+    """The tensors of MarianMTModel and PegasusForConditionalGeneration for these arguments of `describe`."""
+    its = rules_of(tied, head_bias, arguments.get("target_vocab_size") or arguments["vocab_size"])
+    tables = (
+        Derived(name, lambda s: sinusoids(s[0], s[1]), (WRITTEN, d_model), placement == "pre")
+        for name in (f"model.{half}.embed_positions.weight" for half in ("encoder", "decoder"))
+    )
+    return replace(its, derived=(*its.derived, *tables))
 
 
 def _read_marian(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,7 +227,8 @@ def _write_pegasus(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"tie_word_embeddings": True, "max_position_embeddings": WRITTEN, "is_encoder_decoder": True}
 
 
-def _peek(shapes: Mapping[str, Sequence[int]], read: Callable[[str], Tensor]) -> dict[str, Any]:
+def peek(shapes: Mapping[str, Sequence[int]], read: Callable[[str], Tensor]) -> dict[str, Any]:
+    """Whether the stored bias of the logits says anything."""
     return {"head_bias": "final_logits_bias" in shapes and bool(read("final_logits_bias").any())}
 
 
@@ -234,7 +244,7 @@ _MARIAN = Format(
     _SAME | {"placement": "post"},
     _read_marian,
     _write_marian,
-    _peek,
+    peek,
 )
 _PEGASUS = Format(
     "pegasus",
@@ -247,6 +257,6 @@ _PEGASUS = Format(
     _SAME | {"placement": "pre"},
     lambda config: {"tied": "all" if config["tie_word_embeddings"] else "no"},
     _write_pegasus,
-    _peek,
+    peek,
 )
 FORMATS = (_MARIAN, _PEGASUS)
