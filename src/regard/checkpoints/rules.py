@@ -81,6 +81,17 @@ class Stacked:
 
 
 @dataclass(frozen=True)
+class Twice:
+    """Theirs is stored under two names, and the first is what is computed with."""
+
+    def take(self, theirs: Sequence[Tensor]) -> Tensor:
+        return theirs[0]
+
+    def give(self, ours: Tensor, count: int) -> Sequence[Tensor]:
+        return [ours] * count
+
+
+@dataclass(frozen=True)
 class Rule:
     """Their tensor (or tensors) and ours; `#` stands for the number of a layer.
 
@@ -133,6 +144,13 @@ class Weights:
     rules: tuple[Rule, ...]
     derived: tuple[Derived, ...] = ()
     ignored: frozenset[str] = frozenset()
+
+
+def both(theirs: str, ours: str, *parts: str) -> list[Rule]:
+    """Rules for the weight and the bias of one layer of theirs, or of several, named by `parts`, that are one of ours."""
+    if not parts:
+        return [Rule(f"{theirs}.{kind}", f"{ours}.{kind}") for kind in ("weight", "bias")]
+    return [Rule(tuple(f"{theirs}.{p}.{kind}" for p in parts), f"{ours}.{kind}", Joined()) for kind in ("weight", "bias")]
 
 
 def same_names(ours: Iterable[str]) -> Weights:
@@ -240,6 +258,7 @@ def words(text: str) -> frozenset[str]:
 ACTIVATION_NAMES = {
     "relu": "relu",
     "gelu": "gelu",
+    "gelu_python": "gelu",
     "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_new": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
