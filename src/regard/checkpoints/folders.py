@@ -181,6 +181,7 @@ def _is_ours(name: str) -> bool:
         "tokenizer_config.json",
         "special_tokens_map.json",
         GENERATION,
+        "verify.json",  # a certificate of other weights
     )
 
 
@@ -235,7 +236,7 @@ def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
         if told is None:
             raise UserError(f"{folder}: config.json says model_type regard, but no {OWN} describes the model")
         return Plan(told, None, ids, meta)
-    module, form = _format(config, folder)
+    module, form = chosen_format(config, folder)
     arguments = read_config(form, config, str(folder / CONFIG))
     arguments |= form.peek(files.shapes, files.read) if files is not None else {}
     try:
@@ -258,7 +259,7 @@ def _told(own: Mapping[str, Any], folder: Path) -> Description | None:
         raise UserError(f"{folder / OWN}: {error}") from None
 
 
-def _format(config: Mapping[str, Any], folder: Path) -> tuple[ModuleType, Format]:
+def chosen_format(config: Mapping[str, Any], folder: Path) -> tuple[ModuleType, Format]:
     """By model_type, and among the classes of that type by `architectures`; where that is missing, the usual class."""
     known: dict[str, list[tuple[ModuleType, Format]]] = {}
     for name in models.names():

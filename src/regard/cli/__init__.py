@@ -20,6 +20,7 @@ VERBS = {
     "evaluate": "score a model or a file of translations",
     "compare": "compare two systems with paired bootstrap",
     "average": "average the weights of several model folders",
+    "verify": "compare a model folder with transformers, layer by layer",
     "info": "what a model folder holds",
 }
 
