@@ -1,0 +1,10 @@
+"""Tiny arguments of BERT: each of its ways with answers for each token, once."""
+
+SMALL = {"vocab_size": 13, "dropout": 0.0, "attention_dropout": 0.0, "num_layers": 2, "d_model": 8, "d_ff": 12}
+SMALL |= {"num_heads": 2, "max_positions": 40}
+
+TINY = [
+    SMALL,
+    SMALL | {"tied": "no", "activation": "relu", "segments": 1, "eps": 1e-3},
+    SMALL | {"head": "tokens", "classes": 5},
+]

@@ -1,0 +1,3 @@
+"""The vision Transformer reads pixels: what these tests ask of tokens does not apply to it, and its own test asks the rest."""
+
+TINY: list[dict[str, object]] = []
