@@ -337,7 +337,10 @@ def read_config(form: Format, config: Mapping[str, Any], where: str) -> dict[str
     unknown = sorted(config.keys() - known)
     if unknown:
         warnings.warn(f"{where}: ignored keys that regard does not know: {', '.join(unknown)}", stacklevel=2)
-    return arguments | form.read(config)
+    try:
+        return arguments | form.read(config)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}") from None
 
 
 def read_classes(config: Mapping[str, Any]) -> int:

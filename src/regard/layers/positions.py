@@ -104,7 +104,10 @@ class _Learned(nn.Module):
         """Float[B T D] plus the table's rows. ValueError if the layout goes past the table's end."""
         if layout.longest > self.count:
             raise ValueError(f"{layout.longest} tokens, but this model has {self.count} positions")
-        return x + self.table(layout.position + self.offset if self.offset else layout.position)
+        at = layout.position
+        if not layout.whole:  # padding may reach past the table's end; it takes the row before the first, if there is one
+            at = at.masked_fill(~layout.real, -1 if self.offset else 0)
+        return x + self.table(at + self.offset if self.offset else at)
 
 
 class Scaling(Protocol):
@@ -134,11 +137,13 @@ def turned(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 class Rotary:
     """Turns queries and keys by an angle that grows with the position, so that their product sees distances alone (Su et
     al. 2021, with the two halves of a head paired as in LLaMA's folders). width: how many numbers of a head are turned,
-    None for all."""
+    None for all. trained: how many positions the weights were or will be trained on, if that is known; no limit, for
+    angles have no end."""
 
     base: float = 10000.0
     width: int | None = None
     scaling: Scaling | None = None
+    trained: int | None = None
 
     limit = None
 
@@ -157,7 +162,7 @@ class _Rotary(nn.Module):
     def forward(self, q: Layout, k: Layout) -> tuple[tuple[Tensor, Tensor], None]:
         """Cosines and sines Float[B|1 1 T w] of the queries' positions (keys are turned when they are new)."""
         pairs = torch.arange(0, self.width, 2, dtype=torch.float32, device=q.position.device)
-        rates, gain = self.base ** (-pairs / self.width), 1.0
+        rates, gain = 1.0 / self.base ** (pairs / self.width), 1.0
         if self.scaling is not None:
             rates, gain = self.scaling.rates(rates), self.scaling.gain
         angle = q.position[:, None, :, None].float() * torch.cat([rates, rates])
