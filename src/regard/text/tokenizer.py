@@ -6,10 +6,11 @@ import codecs
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
@@ -17,11 +18,12 @@ from tokenizers import Tokenizer as Backend
 from regard.errors import UserError
 from regard.files import write_text
 from regard.text.dropout import Segmenter
-from regard.text.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Plan, train_backend
+from regard.text.pieces import SPACE, between_spaces, numbered, one_character_each, piece_bytes, steps, strips_a_space
+from regard.text.specials import CONFIG, MAP, mark, ordinary, read_config, renamed, special_ids
+from regard.text.template import Template, edged_template, read_template
+from regard.text.vocabulary import SPECIALS, Plan, train_backend
 
 __all__ = ["Plan", "Stream", "Tokenizer", "Tokenizers", "Tokens", "train_tokenizer"]
-
-_BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>\Z")
 
 
 @dataclass(frozen=True)
@@ -42,28 +44,38 @@ def train_tokenizer(lines: Iterable[str], plan: Plan, extra: Sequence[str] = ())
 
 class Tokenizer:
     """One vocabulary. Text never becomes a special symbol, whatever it holds; `decode(encode(text))` is the text as the
-    normaliser in tokenizer.json leaves it (characters and words outside a vocabulary of `words` or `characters`: U+FFFD)."""
+    normaliser in tokenizer.json leaves it (characters and words outside a vocabulary of `words` or `characters`: U+FFFD).
 
-    def __init__(self, backend: Backend, dropout: float = 0.0, names: Sequence[str] = SPECIALS) -> None:
+    pad, unk, bos, eos, mask: ids, or None where the vocabulary, made by another program, has no such symbol. config: the
+    tokenizer_config.json that came with it.
+    """
+
+    def __init__(self, backend: Backend, dropout: float = 0.0, config: Mapping[str, Any] | None = None) -> None:
         backend.encode_special_tokens = True
+        self._file = json.loads(backend.to_str())
+        backend.no_padding()
+        backend.no_truncation()
         self.backend = backend
         self.dropout = dropout
-        ids = [backend.token_to_id(name) for name in names]
-        missing = [name for name, number in zip(names, ids) if number is None]
-        if missing:
-            raise UserError(f"the tokenizer lacks {', '.join(missing)}; regard trains them as ids 0 to 3")
-        self.pad, self.unk, self.bos, self.eos = (int(number) for number in ids if number is not None)
+        self.config = None if config is None else dict(config)
+        found = special_ids(backend, config)
+        self.pad, self.unk, self.bos, self.eos, self.mask = (found[role] for role in ("pad", "unk", "bos", "eos", "mask"))
         self.vocab_size: int = backend.get_vocab_size(with_added_tokens=True)
-        self._file = json.loads(backend.to_str())
-        self.extra: list[str] = [token["content"] for token in self._file["added_tokens"] if not token["special"]]
-        self._prefixed = any(step.get("type") == "Prepend" for step in _steps(self._file["normalizer"], "normalizers"))
-        self._pieces = _piece_bytes(backend, self._file)
-        self._silent = {self.pad, self.bos, self.eos}
+        added = self._file["added_tokens"]
+        self.extra: list[str] = [token["content"] for token in added if not token["special"]]
+        self.template = self._template()
+        self._prefixed = any(step.get("type") == "Prepend" for step in steps(self._file["normalizer"], "normalizers"))
+        self._strips = strips_a_space(self._file)
+        self._pieces = piece_bytes(backend, self._file)
+        named = {number for number in found.values() if number is not None}
+        self._specials = named | {token["id"] for token in added if token["special"]}
+        own = [backend.token_to_id(name) for name in SPECIALS] == [0, 1, 2, 3] and self._specials == {0, 1, 2, 3}
+        self._silent = self._specials - ({self.unk} if own else set())
         self._segmenter: Segmenter | None = None
 
     def encode(self, text: str) -> list[int]:
         """Ids of `text`, without specials."""
-        return self._encode([text])[0].ids
+        return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str], sample: int | None = None) -> list[list[int]]:
         """Ids of each text, without specials, computed in parallel. With `sample`, a random seed, and a tokenizer that has
@@ -75,28 +87,41 @@ class Tokenizer:
             self._segmenter = Segmenter(self._file["model"])
         return self._segmenter.sample(encodings, self.dropout, sample)
 
+    def wrap(self, first: Sequence[int], second: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
+        """Ids of a text, or of a pair of texts, with the special symbols that a model of this vocabulary reads around them,
+        and the segment (token type) of each."""
+        return self.template.wrap(first, second)
+
+    def encode_marked(self, text: str, names: Collection[str]) -> list[int]:
+        """Ids of a text in which these special symbols stand for themselves (a mask, the marks of a chat); all else is
+        ordinary text, as in `encode`."""
+        if not names:
+            return self.encode(text)
+        pattern = "|".join(re.escape(name) for name in sorted(names, key=lambda name: (-len(name), name)))
+        marked = re.sub(pattern, lambda found: mark(self.backend.token_to_id(found[0])), ordinary(text))
+        return self._safe.encode(marked, add_special_tokens=False).ids
+
     def tokens(self, text: str) -> Tokens:
         """Ids of `text` with the characters and the word of each."""
         encoding = self._encode([text])[0]
-        offsets = _one_character_each(text, encoding)
+        ids, offsets = encoding.ids, one_character_each(text, encoding)
         if not self._prefixed:
-            return Tokens(encoding.ids, offsets, _between_spaces(text, offsets))
+            return Tokens(ids, offsets, between_spaces(text, offsets))
         for place, (start, end) in enumerate(offsets):
             # The space that the normaliser puts in front stands for nothing in the text.
-            if self.piece(encoding.ids[place]) in (" ", "Ġ") and (place == 0 or not text[start:end].isspace()):
+            if self.piece(ids[place]) in (" ", "Ġ", SPACE) and (place == 0 or not text[start:end].isspace()):
                 offsets[place] = (start, start)
-        words = _numbered(encoding.word_ids)
-        return Tokens(encoding.ids, offsets, words)
+        return Tokens(ids, offsets, numbered(encoding.word_ids))
 
     def decode(self, ids: Sequence[int], skip_specials: bool = True) -> str:
         """The text of `ids`. Bytes that form no character become one U+FFFD each run. `skip_specials` leaves out pad, bos
-        and eos."""
+        and eos (of a vocabulary made by another program: all its special symbols)."""
         kept = [number for number in ids if not (skip_specials and number in self._silent)]
         self._check(kept)
         if self._pieces is None:
             return self.backend.decode(kept, skip_special_tokens=skip_specials)
         text = b"".join(self._pieces[number] for number in kept).decode("utf-8", "replace")
-        return text.removeprefix(" ") if self._prefixed else text
+        return text.removeprefix(" ") if self._strips else text
 
     def decode_batch(self, batch: Sequence[Sequence[int]], skip_specials: bool = True) -> list[str]:
         """The text of each list of ids."""
@@ -111,6 +136,8 @@ class Tokenizer:
         if self.backend.normalizer is None or not text:
             return text
         normal = self.backend.normalizer.normalize_str(text)
+        if any(step.get("pattern") == {"String": " "} for step in steps(self._file["normalizer"], "normalizers")):
+            normal = normal.replace(SPACE, " ")
         return normal.removeprefix(" ") if self._prefixed else normal
 
     def piece(self, number: int) -> str:
@@ -127,7 +154,11 @@ class Tokenizer:
         """Write the one file of this vocabulary; the folder is made if missing."""
         path = Path(folder) / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, self.backend.to_str(pretty=True) + "\n")
+        text = self.backend.to_str(pretty=True)
+        kept = {key: self._file[key] for key in ("truncation", "padding") if self._file[key] is not None}
+        if kept:
+            text = json.dumps(json.loads(text) | kept, indent=2, ensure_ascii=False)
+        write_text(path, text + "\n")
         return path
 
     @classmethod
@@ -142,11 +173,19 @@ class Tokenizer:
             raise UserError(f"{path}: cannot be read ({error.strerror})") from None
         except Exception as error:
             raise UserError(f"{path}: is not a tokenizer file ({_one_line(error)})") from None
-        return cls(backend, dropout, _special_names(path))
+        return cls(backend, dropout, read_config(path.parent))
+
+    def _template(self) -> Template:
+        config = self.config or {}
+        if "add_bos_token" in config or "add_eos_token" in config:
+            return edged_template(
+                self.bos if config.get("add_bos_token") else None, self.eos if config.get("add_eos_token") else None
+            )
+        return read_template(self._file["post_processor"])
 
     def _encode(self, texts: Sequence[str]) -> list[Encoding]:
         try:
-            return self.backend.encode_batch(list(texts), add_special_tokens=False)
+            encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
         except (UnicodeEncodeError, TypeError) as error:
             for number, text in enumerate(texts, 1):
                 if not isinstance(text, str):
@@ -154,6 +193,19 @@ class Tokenizer:
                 if any("\ud800" <= character <= "\udfff" for character in text):
                     raise UserError(f"text {number} holds half a surrogate pair: it is not valid Unicode") from None
             raise error
+        for place, encoding in enumerate(encodings):
+            if self._suspicious(encoding.ids, texts[place]):
+                encodings[place] = self._safe.encode(ordinary(texts[place]), add_special_tokens=False)
+        return encodings
+
+    @cached_property
+    def _safe(self) -> Backend:
+        return renamed(self.backend, self._specials)
+
+    def _suspicious(self, ids: Sequence[int], text: str) -> bool:
+        """Whether a text was taken for a special symbol. The unknown symbol counts only if its name stands there."""
+        hit = self._specials.intersection(ids)
+        return bool(hit) and (hit != {self.unk} or (self.backend.id_to_token(self.unk) or "") in self.normalize(text))
 
     def _check(self, ids: Sequence[int]) -> None:
         for number in ids:
@@ -167,7 +219,7 @@ class Stream:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._bytes = codecs.getincrementaldecoder("utf-8")("replace")
-        self._first = tokenizer._prefixed
+        self._first = tokenizer._strips
         self._ids: list[int] = []
         self._given = ""
 
@@ -200,6 +252,17 @@ class Stream:
         return new
 
 
+OWN_CONFIG: dict[str, Any] = {
+    "clean_up_tokenization_spaces": False,
+    "split_special_tokens": True,
+    "padding_side": "right",
+    "truncation_side": "right",
+    "model_input_names": ["input_ids", "attention_mask"],
+    "model_max_length": 1_000_000,
+}
+"""What tokenizer_config.json says of a tokenizer that regard trained, besides its symbols."""
+
+
 @dataclass
 class Tokenizers:
     """The tokenizers of a translator: one object twice when the vocabulary is shared."""
@@ -209,133 +272,34 @@ class Tokenizers:
     shared: bool
 
     def save(self, folder: str | Path) -> None:
-        """Write tokenizer.json (source), target_tokenizer.json if separate, and what transformers.AutoTokenizer needs to
-        give the source's ids with </s> at the end."""
+        """Write tokenizer.json (source), target_tokenizer.json if separate, and tokenizer_config.json: as it came, or such
+        that transformers.AutoTokenizer gives the source's ids with </s> at the end."""
         folder = Path(folder)
         self.source.save(folder)
         if not self.shared:
             self.target.save(folder, "target_tokenizer.json")
-        names = [self.source.piece(n) for n in (self.source.pad, self.source.unk, self.source.bos, self.source.eos)]
-        symbols = dict(zip(("pad_token", "unk_token", "bos_token", "eos_token"), names))
-        config = {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            **symbols,
-            "clean_up_tokenization_spaces": False,
-            "split_special_tokens": True,
-            "padding_side": "right",
-            "truncation_side": "right",
-            "model_input_names": ["input_ids", "attention_mask"],
-            "model_max_length": 1_000_000,
-        }
-        write_text(folder / "tokenizer_config.json", json.dumps(config, indent=2, ensure_ascii=False) + "\n")
-        write_text(folder / "special_tokens_map.json", json.dumps(symbols, indent=2, ensure_ascii=False) + "\n")
+        config = self.source.config
+        if config is None:
+            its = self.source
+            ids = {"pad": its.pad, "unk": its.unk, "bos": its.bos, "eos": its.eos, "mask": its.mask}
+            names = {f"{role}_token": its.piece(number) for role, number in ids.items() if number is not None}
+            config = {"tokenizer_class": "PreTrainedTokenizerFast"} | names | OWN_CONFIG
+        symbols = {key: value for key, value in config.items() if key.endswith("_token") and isinstance(value, (str, dict))}
+        for name, document in ((CONFIG, config), (MAP, symbols)):
+            write_text(folder / name, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
     @classmethod
     def open(cls, folder: str | Path) -> Tokenizers:
-        """Read what `save` wrote. UserError if there is none."""
+        """Read what `save` or another program wrote. UserError if there is none."""
         folder = Path(folder)
+        if not (folder / "tokenizer.json").is_file() and (folder / "source.spm").is_file():
+            from regard.text.spm import open_spm
+
+            return open_spm(folder)
         source = Tokenizer.open(folder / "tokenizer.json")
         separate = folder / "target_tokenizer.json"
         target = Tokenizer.open(separate) if separate.exists() else source
         return cls(source, target, shared=target is source)
-
-
-def _special_names(path: Path) -> Sequence[str]:
-    """pad, unk, bos, eos as tokenizer_config.json beside the file names them, else regard's own."""
-    config = path.with_name("tokenizer_config.json")
-    if not config.exists():
-        return SPECIALS
-    known = json.loads(config.read_text(encoding="utf-8"))
-    names = []
-    for key, default in zip(("pad_token", "unk_token", "bos_token", "eos_token"), (PAD, UNK, BOS, EOS)):
-        value = known.get(key) or default
-        names.append(value["content"] if isinstance(value, dict) else value)
-    return names
-
-
-def _steps(part: dict | None, key: str) -> list[dict]:
-    if part is None:
-        return []
-    return part[key] if part["type"] == "Sequence" else [part]
-
-
-def _piece_bytes(backend: Backend, file: dict) -> list[bytes] | None:
-    """The bytes that each id adds to the text, for the decoders that regard writes; None for any other pipeline."""
-    steps = _steps(file["decoder"], "decoders")
-    kinds = [step["type"] for step in steps]
-    rest = [kind for kind in kinds if kind != "Replace"]
-    strips = [step for step in steps if step["type"] == "Strip"]
-    known = (["ByteLevel"], ["ByteFallback", "Fuse"], ["Fuse"])
-    prefixed = any(step["type"] == "Prepend" for step in _steps(file["normalizer"], "normalizers"))
-    if [kind for kind in rest if kind != "Strip"] not in known or bool(strips) != prefixed:
-        return None
-    if strips and (strips[0]["content"], strips[0]["start"], strips[0]["stop"]) != (" ", 1, 0):
-        return None
-    replaced = {}
-    for step in steps:
-        if step["type"] == "Replace":
-            pattern = step["pattern"].get("Regex", "")
-            if not (pattern.startswith(r"\A") and pattern.endswith(r"\z")):
-                return None
-            name = re.sub(r"\\x\{([0-9A-F]+)\}", lambda found: chr(int(found[1], 16)), pattern[2:-2])
-            replaced[name] = step["content"]
-    added = {token["content"] for token in file["added_tokens"]}
-    table = []
-    for number in range(backend.get_vocab_size(with_added_tokens=True)):
-        name = backend.id_to_token(number)
-        table.append(b"" if name is None else _bytes_of(name, rest[0], name in added, replaced))
-    return table
-
-
-def _bytes_of(name: str, decoder: str, added: bool, replaced: dict[str, str]) -> bytes:
-    if name in replaced:
-        return replaced[name].encode("utf-8")
-    if not added and decoder == "ByteLevel":
-        return bytes(_BYTE_OF[character] for character in name)
-    byte = _BYTE_TOKEN.match(name) if decoder == "ByteFallback" else None
-    return bytes([int(byte[1], 16)]) if byte and not added else name.encode("utf-8")
-
-
-def _byte_table() -> dict[str, int]:
-    """GPT-2's spelling of bytes: printable Latin-1 as itself, the others from U+0100 on."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [value for value in range(256) if value not in printable]
-    return {chr(value): value for value in printable} | {chr(256 + n): value for n, value in enumerate(others)}
-
-
-_BYTE_OF = _byte_table()
-
-
-def _one_character_each(text: str, encoding: Encoding) -> list[tuple[int, int]]:
-    """Offsets in which a run of byte tokens that stands for several characters is shared out among them."""
-    offsets = list(encoding.offsets)
-    start = 0
-    while start < len(offsets):
-        end = start
-        while end < len(offsets) and offsets[end] == offsets[start] and _BYTE_TOKEN.match(encoding.tokens[end]):
-            end += 1
-        first, last = offsets[start]
-        if end - start > 1 and last - first > 1:
-            owners = [n for n in range(first, last) for _ in text[n].encode("utf-8")]
-            if len(owners) == end - start:
-                offsets[start:end] = [(n, n + 1) for n in owners]
-        start = max(end, start + 1)
-    return offsets
-
-
-def _numbered(words: Sequence[int | None]) -> list[int]:
-    """Word numbers from 0 in steps of one (an extra symbol starts the library's count anew)."""
-    numbers: list[int] = []
-    for place, word in enumerate(words):
-        same = place > 0 and word is not None and word == words[place - 1]
-        numbers.append((numbers[-1] if numbers else -1) + (not same))
-    return numbers
-
-
-def _between_spaces(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
-    """Word numbers where the pipeline knows no words: a space begins the next one."""
-    at = list(accumulate(int(character == " ") for character in text))
-    return [at[start] for start, _ in offsets]
 
 
 def _one_line(error: Exception) -> str:
