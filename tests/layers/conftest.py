@@ -17,7 +17,7 @@ torch.set_num_threads(1)  # tiny tensors: threads only wait for each other
 
 def sees(mask: masks.Mask, q: tuple[int, int, int], k: tuple[int, int, int]) -> bool:
     """Whether a query sees a key by the words of each mask; both are (position, document, mark)."""
-    (at, _, _), (there, _, mark) = q, k
+    (at, _, own), (there, _, mark) = q, k
     match mask:
         case masks.Everything():
             return True
@@ -29,8 +29,18 @@ def sees(mask: masks.Mask, q: tuple[int, int, int], k: tuple[int, int, int]) -> 
             return at < count or there < count
         case masks.Prefix():
             return mark == 1
+        case masks.Marked():
+            return mark == 1
+        case masks.Ordered():
+            return mark <= own
         case masks.Strided(stride):
             return (at - there) % stride == 0
+        case masks.Blocks(width, beside):
+            return abs(at // width - there // width) <= beside
+        case masks.Random(width, count, among, seed):
+            chance = torch.rand(among, among, generator=torch.Generator().manual_seed(seed)).tolist()
+            block, other = at // width, there // width
+            return max(block, other) < among and other in sorted(range(among), key=chance[block].__getitem__)[:count]
         case masks.Both(left, right):
             return sees(left, q, k) and sees(right, q, k)
         case masks.Either(left, right):
@@ -105,6 +115,10 @@ MASKS = [
     masks.Everything() & masks.Causal(),
     masks.Everything() | masks.Window(1),
     masks.Causal() & ~(masks.Strided(2) | masks.Window(2)),
+    masks.Window(1) | masks.Marked(),
+    masks.Ordered(),
+    masks.Blocks(2, 0),
+    masks.Causal() & (masks.Blocks(1) | masks.Random(2, 1, 3) | masks.Global(1)),
 ]
 
 

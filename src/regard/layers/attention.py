@@ -20,6 +20,7 @@ from regard.layers.frame import Frame
 from regard.layers.masks import Everything, Lowered, Mask
 from regard.layers.part import part
 from regard.layers.positions import turned
+from regard.layers.sparse import sparse_attention
 from regard.layers.state import Cache, Memory
 
 
@@ -60,17 +61,21 @@ class Attend(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Lowered, bias: Tensor | None = None) -> Tensor:
         """Weighted sums of the values [B G K d] for each query: Float[B H Q d]."""
+        k, v = without_absent(k, mask.absent), without_absent(v, mask.absent)
+        dropout = self.dropout if self.training else 0.0
+        if mask.blocked is not None and bias is None:
+            return sparse_attention(q, k, v, mask.blocked, self.scale, dropout)
         allowed = mask.allowed
         if bias is not None:
             allowed = mask.dense(q.shape[2], k.shape[2], q.device)
             allowed = bias if allowed is None else bias.masked_fill(~allowed, -math.inf)
         return F.scaled_dot_product_attention(
             q,
-            without_absent(k, mask.absent),
-            without_absent(v, mask.absent),
+            k,
+            v,
             attn_mask=allowed,
             is_causal=mask.causal and bias is None,
-            dropout_p=self.dropout if self.training else 0.0,
+            dropout_p=dropout,
             scale=self.scale,
             enable_gqa=q.shape[1] != k.shape[1],
         )
