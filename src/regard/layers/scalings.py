@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -77,3 +79,82 @@ class Yarn:
 def yarn_gain(factor: float, scale: float = 1.0) -> float:
     """0.1 × scale × ln(factor) + 1, and 1 for factors up to 1 (Peng et al. 2024, section 3.4)."""
     return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1.0
+
+
+_LENGTH = "original_max_position_embeddings"
+KINDS: dict[str, tuple[type, dict[str, str]]] = {
+    "linear": (Interpolated, {"factor": "factor"}),
+    "llama3": (
+        ByWavelength,
+        {"factor": "factor", _LENGTH: "original", "low_freq_factor": "low", "high_freq_factor": "high"},
+    ),
+    "yarn": (
+        Yarn,
+        {
+            "factor": "factor",
+            _LENGTH: "original",
+            "beta_fast": "fast",
+            "beta_slow": "slow",
+            "attention_factor": "scale",
+            "truncate": "whole",
+        },
+    ),
+}
+"""Kinds of scaling in configurations of transformers: the part, and their names of its numbers."""
+
+BY_LENGTH = {"dynamic", "longrope"}
+"""Kinds whose angles depend on the longest text of a batch: a text's answer would depend on its neighbours, and the keys of
+a cache on how long the text was when they came. They are refused."""
+
+
+def read_rope(config: Mapping[str, Any], base: float = 10000.0) -> dict[str, Any]:
+    """The `base` and the `scaling` that a configuration speaks of, as rope_parameters (transformers 5) or as rope_theta and
+    rope_scaling (before). base: where it says nothing. ValueError says what regard cannot compute."""
+    rope = dict(config.get("rope_scaling") or config.get("rope_parameters") or {})
+    kind = rope.pop("rope_type", None) or rope.pop("type", None) or "default"
+    rope.pop("type", None)
+    found = {"base": float(rope.pop("rope_theta", None) or config.get("rope_theta") or base), "scaling": None}
+    if rope.pop("partial_rotary_factor", None) not in (None, 1, 1.0):
+        raise ValueError("partial_rotary_factor is not 1: the reference class turns whole heads")
+    if kind == "default":
+        return found
+    known = f"default, {', '.join(KINDS)}"
+    if kind in BY_LENGTH:
+        raise ValueError(f"rope_type is {kind!r}, whose angles depend on the longest text of a batch; known are {known}")
+    if kind not in KINDS:
+        raise ValueError(f"rope_type is {kind!r}; known are {known}")
+    part_of, names = KINDS[kind]
+    longest = config.get("max_position_embeddings")
+    if _LENGTH in names:
+        rope[_LENGTH] = config.get(_LENGTH) or rope.get(_LENGTH) or longest
+    if kind == "yarn":
+        _read_yarn(rope, longest)
+    unknown = sorted(rope.keys() - names.keys())
+    missing = [name for name in ("factor", _LENGTH) if name in names and rope.get(name) is None]
+    if unknown or missing:
+        wrong = [f"has no {name}" for name in missing] + [f"has {name}, which is unknown" for name in unknown]
+        raise ValueError(f"rope_parameters of type {kind} {' and '.join(wrong)}")
+    return found | {"scaling": part_of(**{names[key]: value for key, value in rope.items() if value is not None})}
+
+
+def _read_yarn(rope: dict[str, Any], longest: int | None) -> None:
+    """Put in what yarn's configurations leave to be worked out: the factor, and the gain from two scales."""
+    if rope.get("factor") is None and longest and rope.get(_LENGTH):
+        rope["factor"] = longest / rope[_LENGTH]
+    one, other = rope.pop("mscale", None), rope.pop("mscale_all_dim", None)
+    if one and other and rope.get("attention_factor") is None and rope.get("factor"):
+        rope["attention_factor"] = yarn_gain(rope["factor"], one) / yarn_gain(rope["factor"], other)
+
+
+def write_rope(base: float, scaling: Any) -> dict[str, Any]:
+    """The keys of a configuration for this base and scaling, in the spellings of transformers 5 and before; {} if none of
+    their kinds is this scaling."""
+    rope: dict[str, Any] = {"rope_type": "default"}
+    for kind, (part_of, names) in KINDS.items():
+        if type(scaling) is part_of:
+            values = {key: getattr(scaling, field) for key, field in names.items()}
+            rope = {"rope_type": kind} | {key: value for key, value in values.items() if value is not None}
+    if scaling is not None and rope["rope_type"] == "default":
+        return {}
+    old = {} if scaling is None else {"rope_scaling": rope}
+    return {"rope_theta": base, "rope_parameters": rope | {"rope_theta": base}} | old

@@ -1,4 +1,5 @@
-"""GPT-2 (Radford et al. 2019, "Language models are unsupervised multitask learners"): causal, pre-norm, positions learned."""
+"""GPT-2 (Radford et al. 2019, "Language models are unsupervised multitask learners"): causal, pre-norm, with learned
+positions."""
 
 from __future__ import annotations
 
