@@ -104,6 +104,15 @@ def test_pos_01_long_sources_are_cut_and_flagged(shared, caplog):
     assert its.translate([TEXTS[2]]) == [found[0].text]
 
 
+def test_progress_tells_the_beginning_of_each_translation(shared):
+    its, heard = translator(shared, search=Search(num_beams=3, max_length=12)), {}
+    found = its.translate(TEXTS, progress=lambda number, text: heard.update({number: heard.get(number, "") + text}))
+    assert found == its.translate(TEXTS)
+    assert all(found[number].startswith(text) for number, text in heard.items())
+    its.translate(TEXTS[:1], num_beams=1, progress=lambda number, text: heard.update({-1: heard.get(-1, "") + text}))
+    assert heard[-1].rstrip("\ufffd") == its.translate(TEXTS[:1], num_beams=1)[0].rstrip("\ufffd")
+
+
 def test_unknown_tokens_are_counted(separate):
     words = Tokenizers(separate.target, separate.target, True)
     found = translator(words).translate(["Un xyzzy court dans le plugh .", "Un chien"], details=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from regard.architecture import Model
 from regard.checkpoints.fit import check_fit, extended
 from regard.checkpoints.folders import load_model, locate, save_model
-from regard.decoding.generate import BATCH_TOKENS, WINDOW, translate_ids
+from regard.decoding.generate import BATCH_TOKENS, WINDOW, Job, run_job
 from regard.decoding.options import Hypothesis, Search, read_options, search_options
 from regard.errors import UserError
 from regard.text.tokenizer import Tokenizer, Tokenizers
@@ -47,20 +48,17 @@ class Translation:
         return asdict(self)
 
 
-class Translator:
+class Translator(Loaded):
     """A model with its tokenizers and the search it is used with. meta: what a model folder knows besides."""
+
+    what = "an encoder-decoder, which makes one text of another"
+    use = "regard translate"
 
     def __init__(
         self, model: Model, tokenizers: Tokenizers, search: Search | None = None, meta: Mapping[str, Any] | None = None
     ) -> None:
-        self.model, self.tokenizers = model, tokenizers
+        super().__init__(model, tokenizers, meta)
         self.search = Search() if search is None else search
-        self.meta = dict(meta or {})
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The source side's tokenizer."""
-        return self.tokenizers.source
 
     @overload
     def translate(self, texts: Sequence[str], *, details: Literal[False] = False, **options: Any) -> list[str]: ...
@@ -77,6 +75,7 @@ class Translator:
         batch_tokens: int = BATCH_TOKENS,
         workers: int = 1,
         first: int = 0,
+        progress: Callable[[int, str], None] | None = None,
         **search: Any,
     ) -> list[str] | list[Translation]:
         """A translation of each text, in order; with `details` a Translation each.
@@ -84,17 +83,22 @@ class Translator:
         search: any option of `Search` by name (num_beams, length_penalty, num_return, sample …), None for this
         translator's own. prefix: for each text how its translation begins. An empty text has an empty translation. A
         source longer than the model reads loses its end, which is logged and flagged. first: the number of the first
-        text, on which samples depend beside the seed. UserError for wrong options.
+        text, on which samples depend beside the seed. progress(number, text): called with further text of a translation as
+        it becomes certain: in beam search what all hypotheses share. UserError for wrong options.
         """
         if isinstance(texts, str):
             raise UserError('translate takes a list of texts, not one text: write translate(["…"])')
         options = self._options(search)
-        sources = [self._encode(ids, text) for ids, text in zip(self.tokenizer.encode_batch(list(texts)), texts)]
-        begin = None if prefix is None else self.tokenizers.target.encode_batch(list(prefix))
-        bos, eos = self.tokenizers.target.bos, self.tokenizers.target.eos
-        answers = translate_ids(
+        framed = [self._framed(ids, text) for ids, text in zip(self.tokenizer.encode_batch(list(texts)), texts)]
+        sources = [ids for ids, _ in framed]
+        begin = None if prefix is None else self._begun(prefix, options)
+        bos, eos = self._marks()
+        found = translate_ids(
             self.model, sources, options, bos, eos, batch_tokens=batch_tokens, prefix=begin, workers=workers, first=first
         )
+        answers = [
+            [replace(one, source_cut=True) for one in each] if over else each for each, (_, over) in zip(found, framed)
+        ]
         cut = sum(answer[0].source_cut for answer in answers)
         if cut:
             log.warning("%d of %d sources were longer than the model reads and lost their end", cut, len(texts))
@@ -109,14 +113,43 @@ class Translator:
             yield from self.translate(chunk, first=first, **options)
             first += len(chunk)
 
+    def _follow(self, progress: Callable[[int, str], None]) -> Callable[[int, list[int]], None]:
+        """`progress` told of tokens; bytes of half a character wait for the others."""
+        streams = defaultdict(self.tokenizers.target.stream)
+
+        def tell(number: int, ids: list[int]) -> None:
+            text = "".join(streams[number].push(each) for each in ids)
+            if text:
+                progress(number, text)
+
+        return tell
+
     def _options(self, named: Mapping[str, Any]) -> Search:
         """The options of one call. What the model could write but no text has is never written."""
         options = search_options(self.search, **named)
         absent = range(self.tokenizers.target.vocab_size, self.model.description.head.vocab_size)
         return replace(options, suppress_tokens=(*options.suppress_tokens, *absent)) if absent else options
 
-    def _encode(self, ids: list[int], text: str) -> list[int]:
-        return [*ids, self.tokenizer.eos] if text.strip() else [self.tokenizer.eos]
+    def _marks(self) -> tuple[int, int]:
+        """What the decoder starts with and what ends an answer: as the folder says, else as the tokenizer does."""
+        told, target = self.meta.get("ids") or {}, self.tokenizers.target
+        starts = (told.get("bos"), target.bos, target.pad)
+        ends = (target.eos, told.get("eos"))
+        bos, eos = (next((one for one in found if one is not None), None) for found in (starts, ends))
+        if bos is None or eos is None:
+            raise UserError("neither the folder nor the tokenizer says what the decoder starts and ends with")
+        return bos, eos
+
+    def _framed(self, ids: list[int], text: str) -> tuple[list[int], bool]:
+        """A source as the encoder reads it, nothing for an empty text, and whether it lost its end."""
+        if not text.strip():
+            return [], False
+        (framed, _), over = self.frame(ids)
+        return framed, over
+
+    def _begun(self, prefix: Sequence[str], options: Search) -> list[list[int]]:
+        mark = [] if options.first_token is None else [options.first_token]
+        return [[*mark, *ids] for ids in self.tokenizers.target.encode_batch(list(prefix))]
 
     def _detail(self, source: str, ids: Sequence[int], answers: list[Hypothesis]) -> Translation:
         unknown = sum(i == self.tokenizer.unk for i in ids)
@@ -143,18 +176,7 @@ def load(
     dtype: str | torch.dtype | None = None,
     extend: bool = False,
 ) -> Translator:
-    """The translator in a model folder, or under a name of the Hugging Face Hub.
+    """`regard.load` for a folder that should hold a translator; UserError says what it holds instead."""
+    from regard.loading import load_as
 
-    device: None for the GPU if there is one. dtype: None for the number type stored, but float32 on a CPU, where half
-    precision is slow. extend: add embeddings, untrained, for entries that the tokenizer has and the model lacks.
-    UserError says what is missing or does not fit.
-    """
-    folder = locate(folder_or_name)
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    dtype = "float32" if dtype is None and device.type == "cpu" else dtype
-    tokenizers = Tokenizers.open(folder)
-    model, _, meta = load_model(folder, device, dtype)
-    if extend:
-        model = extended(model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
-    check_fit(model.description, meta["ids"], tokenizers, folder)
-    return Translator(model, tokenizers, read_options(meta.get("search") or {}), meta)
+    return load_as(Translator, folder_or_name, device, dtype, extend)

@@ -32,6 +32,7 @@ class Constraints:
         return (
             step < max(self.longest, its.min_length)
             or len(self.suppressed) > 0
+            or (its.first_token is not None and step == 0)
             or (its.repetition_penalty != 1.0 and step > 0)
             or (size > 0 and step >= size)
         )
@@ -58,6 +59,9 @@ class Constraints:
             at = forced.clamp(min=0)[:, None]
             only.scatter_(1, at, raw.gather(1, at))
             logits = torch.where((forced >= 0)[:, None], only, logits)
+        if its.first_token is not None and step == 0:
+            logits = torch.full_like(raw, -math.inf)
+            logits[:, its.first_token] = norm  # so that its log-probability is 0
         return logits
 
     @staticmethod

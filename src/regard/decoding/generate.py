@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from regard.decoding.options import Hypothesis, Search
+from regard.decoding.progress import Tell
 from regard.decoding.search import search
 from regard.errors import UserError
 from regard.layout import Layout
@@ -26,13 +27,14 @@ WINDOW = 2048
 @dataclass(frozen=True)
 class Job:
     """What all batches of one call share. batch_tokens: source tokens of a batch, padding counted. first: the number of the
-    first source, for sampling."""
+    first source, for sampling. tell(number, ids): called with tokens of an answer as they become certain (see `search`)."""
 
     options: Search
     bos: int
     eos: int
     batch_tokens: int = BATCH_TOKENS
     first: int = 0
+    tell: Tell | None = None
 
     def __post_init__(self) -> None:
         if self.batch_tokens < 1:
@@ -58,10 +60,18 @@ def translate_ids(
     workers: processes of one thread each, for models on the CPU. first: the number of the first source, on which its
     samples depend.
     """
+    return run_job(Job(options, bos, eos, batch_tokens, first), model, sources, prefix, workers)
+
+
+def run_job(
+    job: Job, model: Any, sources: Sequence[Sequence[int]], prefix: Sequence[Sequence[int]] | None = None, workers: int = 1
+) -> list[list[Hypothesis]]:
+    """`translate_ids` of one job."""
+    if job.tell is not None and workers > 1:
+        raise UserError("answers cannot be followed as they are made in worker processes: leave workers at 1")
     if prefix is not None and len(prefix) != len(sources):
         raise UserError(f"{len(prefix)} prefixes were given for {len(sources)} sources: there must be one for each")
     pairs = zip(sources, prefix if prefix is not None else [()] * len(sources), strict=True)
-    job = Job(options, bos, eos, batch_tokens, first)
     return list(_stream(model, pairs, job, max(1, len(sources)), workers))
 
 
@@ -148,7 +158,9 @@ def _answer(model: Any, job: Job, task: Task) -> list[list[Hypothesis]]:
         ids[row, ids.shape[1] - len(source) if left else 0 :][: len(source)] = torch.as_tensor(source)
     layout = Layout.padded(lengths, left=left, device=model.device)
     forced = prefix if any(prefix) else None
-    return search(model, ids.to(model.device), layout, job.options, job.bos, job.eos, forced, numbers=numbers)
+    tell = job.tell
+    heard = None if tell is None else lambda row, new: tell(numbers[row], new)
+    return search(model, ids.to(model.device), layout, job.options, job.bos, job.eos, forced, numbers=numbers, tell=heard)
 
 
 _MODEL: Any = None

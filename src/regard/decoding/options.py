@@ -55,7 +55,8 @@ class Search:
     those at least so likely as this share of the best. A sentence's draws depend on seed and its number alone.
     repetition_penalty: log-probabilities of tokens already written are multiplied by it (Keskar et al. 2019 divide
     logits, which depends on an arbitrary constant). no_repeat_ngram_size: no n tokens twice in an answer; 0: off.
-    suppress_tokens: ids never written.
+    suppress_tokens: ids never written. first_token: an id that every answer begins with, at no cost in its log-probability
+    (a target language's mark).
     """
 
     num_beams: int = 5
@@ -75,6 +76,7 @@ class Search:
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int = 0
     suppress_tokens: tuple[int, ...] = ()
+    first_token: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.suppress_tokens, tuple):
@@ -127,11 +129,12 @@ _RANGES: tuple[_Range, ...] = (
     ("seed", 0, 2**63 - 1, int),
     ("repetition_penalty", 1e-3, 1000, float),
     ("no_repeat_ngram_size", 0, math.inf, int),
+    ("first_token", 0, math.inf, int),
 )
 
 
 def _check(name: str, value: Any, low: float, high: float, kind: type) -> None:
-    if name == "max_length" and value is None:
+    if name in ("max_length", "first_token") and value is None:
         return
     numbers = (int,) if kind is int else (int, float)
     if isinstance(value, numbers) and not isinstance(value, bool) and low <= value <= high:

@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from regard.decoding.constraints import Constraints
 from regard.decoding.options import Hypothesis, Search
+from regard.decoding.progress import Progress, Tell
 from regard.decoding.sampling import Sampler, draws
 from regard.decoding.watch import Watch, coverage, watching
 from regard.errors import UserError
@@ -53,14 +54,15 @@ def search(
     bos: int,
     eos: int,
     prefix: Sequence[Sequence[int]] | None = None,
-    segments: Tensor | None = None,
     numbers: Sequence[int] | None = None,
+    tell: Tell | None = None,
 ) -> list[list[Hypothesis]]:
     """Answers to inputs Int[S T]: for each row the best first, at most options.num_return of them.
 
     An encoder-decoder reads `inputs` as its source and starts from `bos`. A decoder-only model reads them as its prompt
     (padded on the left or not at all) and goes on; the prompt counts neither in scores nor in lengths. prefix: tokens with
     which each answer must begin; they count in both. numbers: the sentences' numbers, for sampling (default: their rows).
+    tell(row, ids): called with tokens of a row's first answer as they become certain; not where several are sampled.
     """
     rows = inputs.shape[0]
     if prefix is not None and len(prefix) != rows:
@@ -69,25 +71,27 @@ def search(
         return []
     limits = _limits(model, layout, rows, options)
     constraints = Constraints(options, eos, prefix, inputs.device)
+    progress = None if tell is None else Progress(tell, rows, eos)
     with _in_use(model):
-        reader = _Reader(model, inputs, layout, segments, bos)
+        reader = _Reader(model, inputs, layout, bos)
         if options.method == "beam":
             reader.start(max(limits))
             beams = _Beams(reader, options, limits, eos, constraints)
+            beams.progress = progress
             if not options.coverage_penalty:
                 return beams.run()
             with watching(model, "coverage_penalty") as watch:
                 return beams.run(_Cover(watch, layout.real.expand(rows, -1), options.coverage_penalty))
         if options.method == "greedy":
             reader.start(max(limits))
-            return [[h] for h in _one_each(reader, _best, constraints, limits, range(rows))]
+            return [[h] for h in _one_each(reader, _best, constraints, limits, range(rows), progress)]
         copies = options.num_return
         lines = [line for line in range(rows) for _ in range(copies)]
         names = [(line if numbers is None else numbers[line], n) for line in range(rows) for n in range(copies)]
         limits = [limits[line] for line in lines]
         reader.start(max(limits), copies)
         sampler = Sampler(options, draws(options.seed, names, limits).to(inputs.device))
-        drawn = _one_each(reader, sampler, constraints, limits, lines)
+        drawn = _one_each(reader, sampler, constraints, limits, lines, progress if copies == 1 else None)
         groups = [drawn[at : at + copies] for at in range(0, len(drawn), copies)]
         return [sorted(group, key=lambda h: -h.score) for group in groups]
 
@@ -110,10 +114,10 @@ def _limits(model: Any, layout: Layout, rows: int, options: Search) -> list[int]
 class _Reader:
     """The model half way through its answers: what each row reads next, and where that stands."""
 
-    def __init__(self, model: Any, inputs: Tensor, layout: Layout, segments: Tensor | None, bos: int) -> None:
+    def __init__(self, model: Any, inputs: Tensor, layout: Layout, bos: int) -> None:
         self.model, self.place, self.memory = model, None, None
         if model.encoder is not None:
-            self.memory = model.encode(inputs, layout, segments)
+            self.memory = model.encode(inputs, layout)
             self.tokens = torch.full((inputs.shape[0], 1), bos, dtype=torch.long, device=inputs.device)
         elif bool(layout.real[:, -1].all()):
             self.tokens, self.place = inputs, layout
@@ -160,7 +164,12 @@ def _best(logits: Tensor, step: int, lines: Tensor) -> Tensor:
 
 
 def _one_each(
-    reader: _Reader, choose: Choose, constraints: Constraints, limits: Sequence[int], sentences: Sequence[int]
+    reader: _Reader,
+    choose: Choose,
+    constraints: Constraints,
+    limits: Sequence[int],
+    sentences: Sequence[int],
+    progress: Progress | None = None,
 ) -> list[Hypothesis]:
     """One answer a line. limits, sentences: the longest answer and the number of the sentence of each line."""
     device, eos = reader.tokens.device, constraints.eos
@@ -181,6 +190,8 @@ def _one_each(
         ids[lines, step] = token
         logs[lines, step] = logits.gather(1, token[:, None])[:, 0] - norm
         due = bound[lines] == step + 1
+        if progress is not None:
+            progress.tokens(lines, token, still)
         ended = still & (due | (token == eos))
         if bool((ended | due).any()):
             lengths[lines[ended]] = step + 1
@@ -257,6 +268,7 @@ class _Beams:
         self.total = self.worst = torch.zeros(0)
         self.pool: list[list[Hypothesis]] = [[] for _ in limits]
         self.cover: _Cover | None = None
+        self.progress: Progress | None = None
 
     def run(self, cover: _Cover | None = None) -> list[list[Hypothesis]]:
         """The finished hypotheses of each sentence, best first. cover: with a coverage penalty."""
@@ -283,6 +295,9 @@ class _Beams:
             if self._stop(step, due):
                 break
             self._advance(parent, token, log, due)
+            if self.progress is not None:
+                shape = (len(self.sentence), self.width, -1)
+                self.progress.beams(self.ids.view(shape), self.total > -math.inf, self.sentence, self.pool)
         return [pool[: self.options.num_return] for pool in self.pool]
 
     def _candidates(self, logits: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
