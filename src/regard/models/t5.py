@@ -62,8 +62,9 @@ def describe(
     """Pre-norm blocks without any bias; scores are not divided by sqrt(d) and know distances alone, in `buckets` up to
     `farthest` (each half has one table for all of its layers).
 
-    tied: "all" as in 1.0; "embeddings" as in 1.1, where the head has its own matrix. scaled: hidden vectors × 1/sqrt(d_model)
-    before the head; None: where the head is tied. dropout: everywhere the authors have it, weights of attention too.
+    tied: "all" as in 1.0; "embeddings" as in 1.1, where the head has its own matrix. scaled: hidden vectors divided by
+    sqrt(d_model) before the head; None: where the head is tied. dropout: wherever the authors have it, on the weights of
+    attention too.
     """
     heads = Attention(num_heads, head_dim=head_dim, bias=False, dropout=dropout, attend=ScaledDot(1.0))
     inner = (Gated if gated else Dense)(d_ff, activation, False, dropout)
