@@ -83,6 +83,7 @@ class GatedFeedForward(nn.Module):
         super().__init__()
         self.activation = activation(its.activation)
         self.expand = nn.Linear(d_model, 2 * its.d_ff, its.bias)
+        self.fused = {"expand.weight": (its.d_ff, its.d_ff)}
         self.contract = nn.Linear(its.d_ff, d_model, its.bias)
         self.dropout = Dropout(its.dropout)
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from regard.errors import UserError
+from regard.training.muon import build_muon
 from regard.training.sections import Training
 
 
@@ -68,13 +69,15 @@ def learning_rate(rates: Training, step: int, elapsed: float = 0.0) -> float:
 
 
 def build_optimizer(model: nn.Module, settings: Training) -> torch.optim.Optimizer:
-    """Adam or AdamW by settings.{optimizer, learning_rate, betas, eps, weight_decay}, in torch's fused form.
+    """Adam, AdamW or Muon by settings.{optimizer, learning_rate, betas, eps, weight_decay}, in torch's fused form.
 
     Weight decay spares vectors: biases and the gains of norms.
     """
+    if settings.optimizer == "muon":
+        return build_muon(model, settings)
     kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     if settings.optimizer not in kinds:
-        raise UserError(f"training.optimizer: unknown optimizer {settings.optimizer!r}; known: {', '.join(kinds)}")
+        raise UserError(f"training.optimizer: unknown optimizer {settings.optimizer!r}; known: {', '.join(kinds)}, muon")
     weights = [p for p in model.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in weights if p.dim() > 1], "weight_decay": settings.weight_decay},
