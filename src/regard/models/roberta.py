@@ -85,14 +85,12 @@ def _format(kind: str, architecture: str, head: bert.Head) -> Format:
     return Format(kind, architecture, bert.CONFIG, weights, defaults, bert.FIXED, bert.HARMLESS, fixed, read, write)
 
 
-FORMATS = tuple(
-    _format(kind, prefix + architecture, head)
-    for kind, prefix in (("roberta", "Roberta"), ("xlm-roberta", "XLMRoberta"), ("camembert", "Camembert"))
-    for architecture, head in (
-        ("ForMaskedLM", "masked"),
-        ("ForSequenceClassification", "class"),
-        ("ForTokenClassification", "tokens"),
-        ("Model", "vector"),
-    )
-)
+_KINDS = (("roberta", "Roberta"), ("xlm-roberta", "XLMRoberta"), ("camembert", "Camembert"))
+_HEADS: dict[str, bert.Head] = {
+    "ForMaskedLM": "masked",
+    "ForSequenceClassification": "class",
+    "ForTokenClassification": "tokens",
+    "Model": "vector",
+}
+FORMATS = tuple(_format(kind, prefix + name, head) for kind, prefix in _KINDS for name, head in _HEADS.items())
 """XLM-RoBERTa and CamemBERT are the same function under other names; they are read, and written as RoBERTa."""

@@ -45,6 +45,10 @@ def _pair(size: Any) -> tuple[int, int]:
     return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
 
 
+def _size(pair: tuple[int, int]) -> Size:
+    return pair[0] if pair[0] == pair[1] else pair
+
+
 def describe(
     *,
     image_size: Size = 224,
@@ -88,8 +92,9 @@ def arguments(description: Description) -> dict[str, Any] | None:
     try:
         stack, head = description.encoder, description.head
         embed, block = stack.embed, stack.blocks[0]
-        sizes = {"image_size": embed.image, "patch_size": embed.patch}
-        found = {name: height if height == width else (height, width) for name, (height, width) in sizes.items()} | {
+        found: dict[str, Any] = {
+            "image_size": _size(embed.image),
+            "patch_size": _size(embed.patch),
             "channels": embed.channels,
             "num_layers": len(stack.blocks),
             "d_model": stack.d_model,
