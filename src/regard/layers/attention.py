@@ -123,7 +123,7 @@ class Attention:
 class MultiHeadAttention(nn.Module):
     """Projects to queries, keys, values, lets each head attend, projects the heads' results back.
 
-    One fused product makes q, k, v (cross: q and kv); `parts` names the rows of each.
+    One fused product makes q, k, v (cross: q and kv); `fused` has the rows of each.
     """
 
     def __init__(self, its: Attention, d_model: int) -> None:
@@ -141,6 +141,7 @@ class MultiHeadAttention(nn.Module):
             self.kv = nn.Linear(d_model, 2 * shared, its.bias)
         else:
             self.qkv = nn.Linear(d_model, inner + 2 * shared, its.bias)
+        self.fused = {"kv.weight": (shared, shared)} if self.cross else {"qkv.weight": (inner, shared, shared)}
         self.output = nn.Linear(inner, d_model, its.bias if its.output_bias is None else its.output_bias)
         self.attend = its.attend.build(self.head_dim, its.dropout)
 
