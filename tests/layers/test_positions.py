@@ -25,6 +25,16 @@ def test_halves_are_a_permutation_of_the_paper():
     assert sinusoids(4, 7).shape == (4, 7)
 
 
+def test_sinusoids_of_the_authors_code_close_at_a_ten_thousandth():
+    table = sinusoids(5, 8, first=1, closed=True)
+    for row, position in enumerate(range(1, 6)):
+        for i, rate in enumerate((1.0, 10000 ** (-1 / 3), 10000 ** (-2 / 3), 1e-4)):
+            assert math.isclose(table[row, i], math.sin(position * rate), rel_tol=1e-5)
+            assert math.isclose(table[row, 4 + i], math.cos(position * rate), abs_tol=1e-6)
+    x = torch.zeros(1, 5, 8)
+    assert torch.equal(Sinusoidal(first=1, closed=True).build(8)(x, Layout.unpadded(5))[0], table)
+
+
 LAYOUTS = [Layout.unpadded(4), Layout.unpadded(3, 600), Layout.padded([2, 4], left=True), Layout.packed([[2, 1], [4]])]
 
 

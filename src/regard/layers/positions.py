@@ -39,14 +39,17 @@ class NoPositions:
 
 
 @lru_cache(maxsize=8)
-def sinusoids(length: int, d_model: int, interleaved: bool = False) -> Tensor:
-    """Float[length d_model]: sin(p / 10000^(2i/d)) and cos of the same (Vaswani et al. 2017, section 3.5).
+def sinusoids(length: int, d_model: int, interleaved: bool = False, first: int = 0, closed: bool = False) -> Tensor:
+    """Float[length d_model]: sin(p / 10000^(2i/d)) and cos of the same (Vaswani et al. 2017, section 3.5) for positions from
+    `first` on.
 
     The paper alternates sine and cosine; by default the sines are the first half and the cosines the second, as in
-    Marian's and Pegasus's folders. That is a fixed permutation of the vector, which a trained model cannot tell.
+    Marian's and Pegasus's folders. That is a fixed permutation of the vector, which a trained model cannot tell. closed:
+    10000^(2i/(d-2)), so that the slowest pair turns by exactly 1/10000, as in the authors' code and OpenNMT's.
     """
-    rate = torch.pow(10000.0, -torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    angle = torch.arange(length, dtype=torch.float64)[:, None] * rate
+    steps = torch.arange(0, d_model, 2, dtype=torch.float64)
+    rate = torch.pow(10000.0, -steps / (max(d_model - 2, 1) if closed else d_model))
+    angle = torch.arange(first, first + length, dtype=torch.float64)[:, None] * rate
     pair = torch.stack([angle.sin(), angle.cos()], -1 if interleaved else 1)
     return pair.flatten(1)[:, :d_model].float()
 
@@ -56,6 +59,8 @@ class Sinusoidal:
     """Adds sines and cosines of the position; see `sinusoids`."""
 
     interleaved: bool = False
+    first: int = 0
+    closed: bool = False
 
     limit = None
 
@@ -66,12 +71,12 @@ class Sinusoidal:
 class _Sinusoidal(nn.Module):
     def __init__(self, its: Sinusoidal, d_model: int) -> None:
         super().__init__()
-        self.d_model, self.interleaved = d_model, its.interleaved
+        self.d_model, self.form = d_model, (its.interleaved, its.first, its.closed)
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         """Float[B T D] plus the table's rows at the layout's positions."""
         room = 1 << max(9, (layout.longest - 1).bit_length())
-        table = sinusoids(room, self.d_model, self.interleaved)
+        table = sinusoids(room, self.d_model, *self.form)
         if x.device.type != "cpu":
             table = table.to(x.device)
         rows = table[layout.start : layout.start + layout.length] if layout.whole else table[layout.position]
