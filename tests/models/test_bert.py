@@ -277,8 +277,14 @@ def test_the_masked_loss_is_that_of_the_reference(tmp_path, theirs, padded_ids):
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"tied": "no", "activation": "relu"}, {"head": "class", "classes": 4, "class_dropout": 0.5}]
-    + [{"head": "tokens", "classes": 4}, {"head": "vector", "pool": "first"}, {"segments": 1, "pad": None}],
+    [
+        {},
+        {"tied": "no", "activation": "relu"},
+        {"head": "class", "classes": 4, "class_dropout": 0.5},
+        {"head": "tokens", "classes": 4},
+        {"head": "vector", "pool": "first"},
+        {"segments": 1, "pad": None},
+    ],
 )
 def test_arguments_are_read_off_a_description(arguments):
     description = bert.describe(**OURS | arguments)
