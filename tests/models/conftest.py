@@ -83,3 +83,121 @@ def padded_ids() -> Callable[..., Tensor]:
     """padded_ids(side, pad, vocab, rows=3, length=40, first=4) -> Int[rows length]: rows of 40, 33 and 5 tokens, padded on
     the "left" or the "right"; "no": all of them full. Real tokens go beyond position 30 and are never `pad` < first."""
     return _padded_ids
+
+
+@pytest.fixture
+def decoder_parity(hidden_states: Any, recorded: Any, padded_ids: Any) -> Callable[..., None]:
+    """decoder_parity(mine, other, modules, dtype, tolerance, sides): logits of real tokens (or of texts) and what each of
+    `modules` of transformers' model gives (embedding, blocks, last norm) equal ours, with 40 positions and pad 0."""
+
+    def check(
+        mine: Any,
+        other: Any,
+        modules: Iterable[nn.Module],
+        dtype: torch.dtype = torch.float32,
+        tolerance: float = 1e-5,
+        sides: tuple[str, ...] = ("no", "left", "right"),
+    ) -> None:
+        mine, other, modules = mine.to(dtype), other.to(dtype), list(modules)
+        for side in sides:
+            ids = padded_ids(side, 0, 23)
+            real = ids != 0
+            place = (real.cumsum(1) - 1).clamp(min=0)
+            call = {"attention_mask": real.long(), "position_ids": place}
+            want, wanted = recorded(modules, lambda: other(ids, **call))  # noqa: B023
+            answer, states = hidden_states(mine, ids)
+            assert len(wanted) == len(states["decoder"]) == len(mine.decoder.blocks) + 2
+            for a, b in zip(states["decoder"], wanted):
+                assert (a - b)[real].abs().max() < tolerance
+            apart = answer.logits - want.logits
+            assert (apart if apart.dim() == 2 else apart[real]).abs().max() < tolerance
+            assert want.logits.std() > 0.1
+
+    return check
+
+
+PROMPTS = [[2, 7, 5, 11, 4], [2, 9, 6], [2, 5, 21, 14, 8, 17, 6, 19]]
+
+
+@pytest.fixture
+def generation_parity() -> Callable[..., None]:
+    """generation_parity(mine, other): greedy and beam ids of prompts of unequal lengths equal those of transformers, with
+    its cache and without; each prompt alone and in the batch; ours with the state and, greedy, without. pad 0, eos 3."""
+    from regard.decoding.options import Search
+    from regard.decoding.search import search
+    from regard.layout import Layout
+
+    def ours(mine: Any, prompts: list[list[int]], options: Search) -> list[list[list[int]]]:
+        lengths = [len(prompt) for prompt in prompts]
+        ids = torch.tensor([[0] * (max(lengths) - len(prompt)) + prompt for prompt in prompts])
+        found = search(mine, ids, Layout.padded(lengths, left=True), options, 2, 3)
+        return [[[*h.ids, 3] if h.finished else h.ids for h in answers] for answers in found]
+
+    def theirs(other: Any, options: Search, cached: bool) -> list[list[list[int]]]:
+        longest = max(map(len, PROMPTS))
+        ids = torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in PROMPTS])
+        out = other.generate(
+            ids,
+            attention_mask=(ids != 0).long(),
+            max_new_tokens=options.max_length,
+            num_beams=options.num_beams,
+            num_return_sequences=options.num_return,
+            length_penalty=options.length_penalty,
+            early_stopping=False,
+            do_sample=False,
+            use_cache=cached,
+            pad_token_id=0,
+            eos_token_id=3,
+        )[:, longest:].tolist()
+        cut = [row[: row.index(3) + 1] if 3 in row else row[: options.max_length] for row in out]
+        return [cut[at : at + options.num_return] for at in range(0, len(cut), options.num_return)]
+
+    def check(mine: Any, other: Any, length: int = 20) -> None:
+        mine, other = mine.double(), other.double()
+        greedy = Search(num_beams=1, max_length=length)
+        for options in (greedy, Search(num_beams=4, max_length=length, num_return=2, length_penalty=0.6)):
+            found = ours(mine, PROMPTS, options)
+            for cached in (True, False):
+                assert found == theirs(other, options, cached), (options.num_beams, cached)
+            assert found == [ours(mine, [prompt], options)[0] for prompt in PROMPTS]
+        for prompt, (answer,) in zip(PROMPTS, ours(mine, PROMPTS, greedy)):
+            read = list(prompt)
+            for token in answer:
+                with torch.no_grad():
+                    assert int(mine(torch.tensor([read])).logits[0, -1].argmax()) == token
+                read.append(token)
+        assert len({tuple(answers[0]) for answers in found}) > 1
+
+    return check
+
+
+@pytest.fixture
+def sees_one_more_each() -> Callable[..., None]:
+    """S-MASK-05, sees_one_more_each(model): 3 new tokens onto 5 that a state holds see 6, 7 and 8 of them, in the last block,
+    and 8 tokens one at a time give what one pass gives."""
+
+    def check(model: Any) -> None:
+        model, seen = model.double(), []
+        attend = model.decoder.blocks[-1].attention.attend
+
+        def note(module: Any, args: Any) -> None:
+            q, k, _, mask, bias = args
+            seen.append((module.explain(q, k, mask, bias) > 0).sum(-1)[0, 0].tolist())
+
+        ids = torch.tensor([[4, 9, 5, 11, 6, 21, 7, 13]])
+        hook = attend.register_forward_pre_hook(note)
+        try:
+            with torch.no_grad():
+                whole = model(ids).logits[0]
+                state = model.start(None, 8)
+                steps = [model.step(ids[:, at : at + 1], state)[0] for at in range(8)]
+                state = model.start(None, 8)
+                pieces = [model.step(ids[:, :5], state)[0], model.step(ids[:, 5:], state)[0]]
+        finally:
+            hook.remove()
+        torch.testing.assert_close(torch.stack(steps), whole, rtol=0, atol=1e-5)
+        torch.testing.assert_close(torch.stack(pieces), whole[[4, 7]], rtol=0, atol=1e-5)
+        up = list(range(1, 9))
+        assert seen == [up, *([count] for count in up), up[:5], [6, 7, 8]]
+
+    return check
