@@ -94,10 +94,11 @@ class Reference:
             cls = getattr(transformers, architecture, None)
             if cls is None:
                 raise UserError(f"{folder}: transformers {transformers.__version__} has no class {architecture}")
+            plain: dict[str, Any] = {"dtype": torch.float32, "attn_implementation": "eager"}
+            if hasattr(cls, "get_correct_experts_implementation"):  # grouped products want aligned widths
+                plain["experts_implementation"] = "eager"
             try:
-                self.model, told = cls.from_pretrained(
-                    folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
-                )
+                self.model, told = cls.from_pretrained(folder, **plain, output_loading_info=True)
             except Exception as error:  # whatever it raises is its answer to this folder
                 reason = (str(error).strip() or type(error).__name__).split("\n")[0]
                 raise UserError(f"{folder}: transformers does not open it ({reason})") from error
@@ -171,10 +172,10 @@ class Reference:
             mask = _real(case.layout, len(case.inputs)).long()
             written = self.model.generate(case.inputs, attention_mask=mask)
         begun = 1 if "start" in ids else case.inputs.shape[1]
-        return [_before(row[begun:], ids["eos"], ids["pad"]) for row in written.tolist()]
+        return [_before(row[begun:], ids["eos"]) for row in written.tolist()]
 
 
-def _before(ids: Sequence[int], eos: int, pad: int) -> list[int]:
+def _before(ids: Sequence[int], eos: int) -> list[int]:
     """Up to the end mark; what stands after it is padding."""
     return list(ids[: ids.index(eos)]) if eos in ids else list(ids)
 
