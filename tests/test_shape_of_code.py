@@ -24,7 +24,7 @@ ROWS = [
     {"architecture"},
     {"models"},
     {"checkpoints", "decoding"},
-    {"translator"},
+    {"loaded", "translator", "generator", "classifier", "embedder", "filler", "loading"},
     {"inspection"},
     {"evaluation"},
     {"training"},

@@ -14,15 +14,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.architecture import Answer, Description, Model, Targets
+    from regard.classifier import Classification, Classifier
     from regard.decoding.options import Search
+    from regard.embedder import Embedder
     from regard.errors import UserError
+    from regard.filler import Filler, Filling
+    from regard.generator import Generation, Generator
     from regard.inspection.tape import record
     from regard.layout import Layout
-    from regard.translator import Translation, Translator, load
+    from regard.loading import load
+    from regard.translator import Translation, Translator
 
 _WHERE = {
     "Answer": "regard.architecture",
+    "Classification": "regard.classifier",
+    "Classifier": "regard.classifier",
     "Description": "regard.architecture",
+    "Embedder": "regard.embedder",
+    "Filler": "regard.filler",
+    "Filling": "regard.filler",
+    "Generation": "regard.generator",
+    "Generator": "regard.generator",
     "Layout": "regard.layout",
     "Model": "regard.architecture",
     "Search": "regard.decoding.options",
@@ -30,13 +42,20 @@ _WHERE = {
     "Translation": "regard.translator",
     "Translator": "regard.translator",
     "UserError": "regard.errors",
-    "load": "regard.translator",
+    "load": "regard.loading",
     "record": "regard.inspection.tape",
 }
 
 __all__ = [
     "Answer",
+    "Classification",
+    "Classifier",
     "Description",
+    "Embedder",
+    "Filler",
+    "Filling",
+    "Generation",
+    "Generator",
     "Layout",
     "Model",
     "Search",

@@ -13,12 +13,12 @@ from typing import Any, Literal, overload
 import torch
 
 from regard.architecture import Model
-from regard.checkpoints.fit import check_fit, extended
-from regard.checkpoints.folders import load_model, locate, save_model
+from regard.checkpoints.folders import save_model
 from regard.decoding.generate import BATCH_TOKENS, WINDOW, Job, run_job
-from regard.decoding.options import Hypothesis, Search, read_options, search_options
+from regard.decoding.options import Hypothesis, Search, search_options
 from regard.errors import UserError
-from regard.text.tokenizer import Tokenizer, Tokenizers
+from regard.loaded import Loaded
+from regard.text.tokenizer import Tokenizers
 
 log = logging.getLogger("regard.translator")
 
@@ -93,9 +93,8 @@ class Translator(Loaded):
         sources = [ids for ids, _ in framed]
         begin = None if prefix is None else self._begun(prefix, options)
         bos, eos = self._marks()
-        found = translate_ids(
-            self.model, sources, options, bos, eos, batch_tokens=batch_tokens, prefix=begin, workers=workers, first=first
-        )
+        tell = None if progress is None else self._follow(progress)
+        found = run_job(Job(options, bos, eos, batch_tokens, first, tell), self.model, sources, begin, workers)
         answers = [
             [replace(one, source_cut=True) for one in each] if over else each for each, (_, over) in zip(found, framed)
         ]

@@ -13,8 +13,9 @@ from regard.architecture import Description, Model
 from regard.errors import UserError
 
 
-def ids_of(tokenizers: Any) -> dict[str, int]:
-    """pad, bos, eos of a `Tokenizers`: the ids that the decoder starts and ends with; {} for None."""
+def ids_of(tokenizers: Any) -> dict[str, int | None]:
+    """pad, bos, eos of a `Tokenizers`: the ids that the decoder starts and ends with, None where there is no such symbol;
+    {} for None."""
     if tokenizers is None:
         return {}
     return {name: getattr(tokenizers.target, name) for name in ("pad", "bos", "eos")}
@@ -25,9 +26,10 @@ def check_fit(description: Description, ids: Mapping[str, int | None], tokenizer
     if tokenizers is None:
         return
     for side, half in (("source", description.encoder), ("target", description.decoder)):
-        if half is None:
+        size = None if half is None else getattr(half.embed, "vocab_size", None)
+        if size is None:
             continue
-        tokenizer, size = getattr(tokenizers, side), half.embed.vocab_size
+        tokenizer = getattr(tokenizers, side)
         if tokenizer.vocab_size > size:
             extra = [tokenizer.piece(i) for i in range(size, tokenizer.vocab_size)]
             shown = ", ".join(map(repr, extra[:10])) + (" …" if len(extra) > 10 else "")
@@ -35,11 +37,11 @@ def check_fit(description: Description, ids: Mapping[str, int | None], tokenizer
                 f"{where}: the model has {size} {side} entries, the tokenizer {tokenizer.vocab_size}; the model lacks"
                 f" {shown} (load with extend=True to add them, untrained)"
             )
-    told = {"pad": description.pad, "eos": ids.get("eos"), "bos": ids.get("bos")}
+    told = {"pad": description.pad, "eos": ids.get("eos"), "bos": ids.get("mark", ids.get("bos"))}
     differ = [
         f"{name} is {told[name]} in the model and {value} in the tokenizer"
         for name, value in ids_of(tokenizers).items()
-        if told[name] is not None and value is not None and told[name] != value
+        if None not in (told.get(name), value) and told.get(name) != value
     ]
     if differ:
         raise UserError(f"{where}: the ids of model and tokenizer disagree: {'; '.join(differ)}")

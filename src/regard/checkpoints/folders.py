@@ -24,12 +24,15 @@ from regard import models
 from regard.architecture import Description, Model, from_json, to_json
 from regard.checkpoints.card import card
 from regard.checkpoints.fit import check_fit, ids_of
+from regard.checkpoints.generation import GENERATION, read_generation, written
+from regard.checkpoints.preprocessor import PREPROCESSOR
+from regard.checkpoints.known import checked
 from regard.checkpoints.rules import Format, Weights, give, read_config, same_names, take, write_config
 from regard.checkpoints.tensors import FILE, INDEX, SHARD_BYTES, TensorFiles, read_json, write_tensors
 from regard.errors import UserError
 from regard.files import sync, write_json, write_text
 
-CONFIG, GENERATION, OWN, CARD = "config.json", "generation_config.json", "regard.json", "README.md"
+CONFIG, OWN, CARD = "config.json", "regard.json", "README.md"
 OWN_VERSION = 1
 OWN_IDS = {"bos": 2, "eos": 3}
 """Ids of the start and the end mark in every tokenizer that regard trains."""
@@ -84,53 +87,53 @@ def save_model(
     """Write a model folder, whole or not at all; files of other kinds that the folder holds stay as they are.
 
     tokenizers: a `Tokenizers`, or None if the folder is to have none (then meta["ids"] may say bos and eos). meta: what
-    else is known: source, target (languages), data, recipe, training, search, scores (name -> value, signature). The
-    weights keep their number type; tied ones are stored once. UserError: the folder cannot be written, or model and
-    tokenizer do not fit.
+    else is known: source, target (languages), data, recipe, training, search, scores (name -> value, signature), labels
+    (names of classes), images (what preprocessor_config.json says). The weights keep their number type; tied ones are
+    stored once. UserError: the folder cannot be written, or model and tokenizer do not fit.
     """
     model, folder, meta = unwrap(model), Path(folder), dict(meta or {})
-    told = {name: value for name, value in meta.pop("ids", {}).items() if value is not None}
-    ids = OWN_IDS | told | ids_of(tokenizers)
+    told = {name: value for name, value in meta.pop("ids", {}).items() if value is not None or name == "mark"}
+    ids = (ids_of(tokenizers) if tokenizers is not None else OWN_IDS) | told
     check_fit(model.description, ids, tokenizers, folder)
     tensors = named_tensors(model)
     config, weights = foreign(model.description) or ({"model_type": "regard"}, same_names(tensors))
     kind = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
-    config |= _ids_config(ids, model) | {"pad_token_id": model.description.pad, "dtype": kind}
+    config |= _ids_config(ids, model, meta) | {"pad_token_id": model.description.pad, "dtype": kind}
     if meta.get("labels"):
         config |= _labels_config(meta["labels"])
     own = {"version": OWN_VERSION, "regard": regard.__version__, "description": to_json(model.description)} | meta
-    search = SEARCH | {k: v for k, v in dict(meta.get("search") or {}).items() if v is not None}
+    usual = SEARCH if model.encoder is not None else SEARCH | {"num_beams": 1}  # a language model goes on greedily
+    search = usual | {k: v for k, v in dict(meta.get("search") or {}).items() if v is not None}
     with _written_whole(folder) as new:
         write_tensors(new, give(weights, tensors), shard_bytes)
         if tokenizers is not None:
             tokenizers.save(new)
         write_json(new / CONFIG, config)
+        if meta.get("images"):
+            write_json(new / PREPROCESSOR, meta["images"])
         if model.decoder is not None:
-            write_json(new / GENERATION, _generation(model, config, search))
+            limit = config.get("max_position_embeddings") or model.decoder.limit or 1024
+            write_json(new / GENERATION, written(config, search, limit, meta.get("generation") or {}))
         write_json(new / OWN, own)
         count = sum(p.numel() for p in model.parameters())
         text = card(meta, search, count, config["model_type"] != "regard")
         write_text(new / CARD, text)
 
 
-def _ids_config(ids: Mapping[str, int | None], model: Model) -> dict[str, Any]:
-    found: dict[str, Any] = {"bos_token_id": ids.get("bos"), "eos_token_id": ids.get("eos")}
+def _ids_config(ids: Mapping[str, int | None], model: Model, meta: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "bos_token_id": ids.get("mark", ids.get("bos")),
+        "eos_token_id": meta.get("ends", ids.get("eos")),
+    }
     if model.encoder is not None and model.decoder is not None:
-        found |= {"decoder_start_token_id": ids.get("bos"), "forced_eos_token_id": None}
+        start = ids.get("bos") if ids.get("bos") is not None else model.description.pad
+        found |= {"decoder_start_token_id": start, "forced_eos_token_id": None}
     return found
 
 
 def _labels_config(labels: Sequence[str]) -> dict[str, Any]:
     numbered = list(enumerate(labels))
     return {"id2label": {str(i): name for i, name in numbered}, "label2id": {name: i for i, name in numbered}}
-
-
-def _generation(model: Model, config: Mapping[str, Any], search: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id")
-    limit = config.get("max_position_embeddings") or model.decoder.limit or 1024
-    chosen: dict[str, Any] = {name: config[name] for name in names if name in config}
-    chosen |= {key: search[key] for key in ("num_beams", "length_penalty")}
-    return chosen | {"max_length": min(limit, (search.get("max_length") or limit - 1) + 1), "early_stopping": False}
 
 
 @contextlib.contextmanager
@@ -180,6 +183,8 @@ def _is_ours(name: str) -> bool:
         "target_tokenizer.json",
         "tokenizer_config.json",
         "special_tokens_map.json",
+        "chat_template.jinja",
+        PREPROCESSOR,
         GENERATION,
         "verify.json",  # a certificate of other weights
     )
@@ -225,19 +230,23 @@ def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
     own = read_json(folder / OWN) if (folder / OWN).is_file() else {}
     if own.get("version", OWN_VERSION) != OWN_VERSION:
         raise UserError(f"{folder / OWN}: version {own['version']}; this regard reads version {OWN_VERSION}")
-    ids = {"pad": _one_id(config, "pad_token_id", folder), "eos": _one_id(config, "eos_token_id", folder)}
-    start = "decoder_start_token_id" if config.get("decoder_start_token_id") is not None else "bos_token_id"
-    ids["bos"] = _one_id(config, start, folder)
+    ids, ends = _ids(config, folder)
     meta = {key: value for key, value in own.items() if key not in ("version", "regard", "description")}
     told = _told(own, folder)
+    meta |= {"ends": ends} if len(ends) > 1 else {}
+    if not own:
+        meta["generation"] = read_generation(folder, config)
+    if (folder / PREPROCESSOR).is_file():
+        meta["images"] = read_json(folder / PREPROCESSOR)
     if "labels" not in meta and "id2label" in config:
         meta["labels"] = [name for _, name in sorted((int(i), name) for i, name in dict(config["id2label"]).items())]
     if config.get("model_type") == "regard":
         if told is None:
             raise UserError(f"{folder}: config.json says model_type regard, but no {OWN} describes the model")
-        return Plan(told, None, ids, meta)
+        return _checked(Plan(told, None, ids, meta), folder)
     module, form = chosen_format(config, folder)
-    arguments = read_config(form, config, str(folder / CONFIG))
+    where = str(folder / CONFIG)
+    arguments = read_config(form, checked(form, config, where), where)
     arguments |= form.peek(files.shapes, files.read) if files is not None else {}
     try:
         description = module.describe(**arguments)
@@ -245,7 +254,14 @@ def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
         raise UserError(f"{folder / CONFIG}: {error}") from None
     if told is not None and files is not None and told != description:
         raise UserError(f"{folder}: {CONFIG} and {OWN} describe different models; delete {OWN} to go by {CONFIG}")
-    return Plan(description, form.weights(**(module.arguments(description) or arguments)), ids, meta)
+    return _checked(Plan(description, form.weights(**(module.arguments(description) or arguments)), ids, meta), folder)
+
+
+def _checked(plan: Plan, folder: Path) -> Plan:
+    """UserError for several ids that end a text where the search knows one."""
+    if plan.meta.get("ends") and plan.description.encoder is not None and plan.description.decoder is not None:
+        raise UserError(f"{folder / CONFIG}: eos_token_id is {plan.meta['ends']}, should be one number")
+    return plan
 
 
 def _told(own: Mapping[str, Any], folder: Path) -> Description | None:
@@ -276,20 +292,40 @@ def chosen_format(config: Mapping[str, Any], folder: Path) -> tuple[ModuleType, 
     return fitting[0]
 
 
-def _one_id(config: Mapping[str, Any], key: str, folder: Path) -> int | None:
+def _ids(config: Mapping[str, Any], folder: Path) -> tuple[dict[str, int | None], list[int]]:
+    """pad, eos, bos (what the decoder starts with; `mark`: the start mark of texts, or None, if that is not the same), and
+    all ids that end a text."""
+    ends = _id_list(config, "eos_token_id", folder)
+    found: dict[str, int | None] = {"pad": _one_id(config, "pad_token_id", folder), "eos": ends[0] if ends else None}
+    start, mark = (_one_id(config, key, folder) for key in ("decoder_start_token_id", "bos_token_id"))
+    found["bos"] = mark if start is None else start
+    if start is not None and start != mark:
+        found["mark"] = mark
+    return found, ends
+
+
+def _id_list(config: Mapping[str, Any], key: str, folder: Path) -> list[int]:
     value = config.get(key)
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    if value is not None and not isinstance(value, int):
-        raise UserError(f"{folder / CONFIG}: {key} is {value!r}, should be one number")
-    return value
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(one, int) for one in values):
+        raise UserError(f"{folder / CONFIG}: {key} is {value!r}, should be a number")
+    return values
+
+
+def _one_id(config: Mapping[str, Any], key: str, folder: Path) -> int | None:
+    values = _id_list(config, key, folder)
+    if len(values) > 1:
+        raise UserError(f"{folder / CONFIG}: {key} is {values}, should be one number")
+    return values[0] if values else None
 
 
 def load_model(
     folder: str | Path, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None
 ) -> tuple[Model, Description, dict[str, Any]]:
-    """The model of a folder or Hub name in eval mode, its description, and what regard.json knows (meta["ids"]: pad, bos,
-    eos). device: None for the CPU. dtype: None for the number type stored. UserError names everything that does not fit."""
+    """The model of a folder or Hub name in eval mode, its description, and what is known besides: what regard.json holds,
+    meta["ids"] (pad, bos, eos, where texts begin otherwise than the decoder `mark`), meta["ends"] where several ids end a
+    text, and of folders that others wrote meta["generation"]. device: None for the CPU. dtype: None for the number type
+    stored. UserError names everything that does not fit."""
     folder = locate(folder)
     kind = _number_type(dtype)
     files = TensorFiles(folder)

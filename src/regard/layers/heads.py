@@ -1,4 +1,8 @@
-"""What a model answers with, and the loss against what it should have answered."""
+"""What a model answers with, and the loss against what it should have answered.
+
+The description of a head says what it gives (`kind`): "next" the next token, "masked" the hidden ones, "class" a class,
+"vector" a vector of the whole text.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +58,7 @@ def summed_loss(layer: nn.Linear, hidden: Tensor, targets: Targets) -> Answer:
 class NextToken:
     """A linear layer from hidden vectors, × `scale`, to `vocab_size` logits."""
 
+    kind = "next"
     vocab_size: int
     bias: bool = False
     scale: float = 1.0
@@ -81,6 +86,7 @@ class MaskedToken:
     """What stands at a position, seen from both sides (Devlin et al. 2019): a layer with `activation` and a norm, then a
     linear layer to `vocab_size` logits."""
 
+    kind = "masked"
     vocab_size: int
     activation: str = "gelu"
     norm: Norm = LayerNorm(1e-12)
@@ -131,6 +137,7 @@ class Classify:
     last, with this activation (BERT's pooler, RoBERTa's head); None for none. dropout: before the last layer, and with
     dropout_first before the layer between too."""
 
+    kind = "class"
     classes: int
     pool: Pool = "first"
     between: str | None = None
@@ -168,6 +175,7 @@ class ClassHead(nn.Module):
 class Embedding:
     """A vector for each text: the mean of its tokens' vectors, or the first or last of them; normalise: of length 1."""
 
+    kind = "vector"
     pool: Pool = "mean"
     normalise: bool = False
 

@@ -24,8 +24,8 @@ ROLES: dict[str, tuple[str, ...]] = {
 
 
 def read_config(folder: Path) -> dict[str, Any] | None:
-    """tokenizer_config.json of a folder, None if there is none, completed by what older folders say elsewhere. UserError if it
-    is not an object."""
+    """tokenizer_config.json of a folder, None if there is none, completed by what older folders say elsewhere. UserError if
+    it is not an object."""
     config = _read(folder / CONFIG)
     if config is None:
         return None

@@ -92,13 +92,19 @@ class Tokenizer:
         and the segment (token type) of each."""
         return self.template.wrap(first, second)
 
-    def encode_marked(self, text: str, names: Collection[str]) -> list[int]:
+    @property
+    def special_names(self) -> list[str]:
+        """The names of all special symbols."""
+        return [self.piece(number) for number in sorted(self._specials)]
+
+    def encode_marked(self, text: str, names: Collection[str], dropped: str = "") -> list[int]:
         """Ids of a text in which these special symbols stand for themselves (a mask, the marks of a chat); all else is
-        ordinary text, as in `encode`."""
+        ordinary text, as in `encode`. dropped: a string that breaks a name up and is taken out afterwards."""
         if not names:
             return self.encode(text)
         pattern = "|".join(re.escape(name) for name in sorted(names, key=lambda name: (-len(name), name)))
         marked = re.sub(pattern, lambda found: mark(self.backend.token_to_id(found[0])), ordinary(text))
+        marked = marked.replace(dropped, "") if dropped else marked
         return self._safe.encode(marked, add_special_tokens=False).ids
 
     def tokens(self, text: str) -> Tokens:
@@ -127,9 +133,10 @@ class Tokenizer:
         """The text of each list of ids."""
         return [self.decode(ids, skip_specials) for ids in batch]
 
-    def stream(self) -> Stream:
-        """A decoder that takes one id at a time; what it gives, joined, is `decode` of all."""
-        return Stream(self)
+    def stream(self, before: Sequence[int] = ()) -> Stream:
+        """A decoder that takes one id at a time; what it gives, joined, is `decode` of all, or of what follows the ids
+        `before`."""
+        return Stream(self, before)
 
     def normalize(self, text: str) -> str:
         """The text as this tokenizer sees it, and as `decode` gives it back."""
@@ -213,15 +220,20 @@ class Tokenizer:
                 raise UserError(f"id {number} is outside the vocabulary (0 to {self.vocab_size - 1})")
 
 
+NEAR = 16
+"""So many ids before a text decide how it begins (a space in front of its first word)."""
+
+
 class Stream:
     """Decoding one id at a time: a character is given as soon as its last byte is there, and never half of it."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, before: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
         self._bytes = codecs.getincrementaldecoder("utf-8")("replace")
-        self._first = tokenizer._strips
-        self._ids: list[int] = []
-        self._given = ""
+        before = [number for number in before if number not in tokenizer._silent][-NEAR:]
+        self._first = tokenizer._strips and not before
+        self._ids = before if tokenizer._pieces is None else []
+        self._given = tokenizer.decode(self._ids) if self._ids else ""
 
     def push(self, number: int) -> str:
         """Take an id; the text that is now certain, often empty."""

@@ -1,0 +1,33 @@
+"""An embedder: texts in, a vector out for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.decoding.generate import BATCH_TOKENS, WINDOW
+from regard.errors import UserError
+from regard.loaded import Loaded, in_windows
+
+
+class Embedder(Loaded):
+    """A model whose head gives a vector of a whole text."""
+
+    what = "an embedder, which gives a vector of each text"
+    use = "regard embed"
+
+    def embed(self, texts: Sequence[str], *, batch_tokens: int = BATCH_TOKENS) -> np.ndarray:
+        """Float[N D], a row for each text in order. A text longer than the model reads loses its end. UserError for one
+        text in place of a list."""
+        if isinstance(texts, str):
+            raise UserError('embed takes a list of texts, not one text: write embed(["…"])')
+        framed = [self.frame(ids)[0] for ids in self.tokenizer.encode_batch(list(texts))]
+        rows = self.read(framed, lambda answer, row, length: answer.vectors[row].float().cpu().numpy(), batch_tokens)
+        half = self.model.decoder if self.model.encoder is None else self.model.encoder
+        return np.stack(rows) if rows else np.zeros((0, half.d_model), dtype=np.float32)
+
+    def stream(self, texts: Iterable[str], *, window: int = WINDOW, **options: Any) -> Iterator[np.ndarray]:
+        """`embed` for any number of texts, endless ones too."""
+        return in_windows(lambda chunk: self.embed(chunk, **options), texts, window)

@@ -1,0 +1,105 @@
+"""What all that `load` returns has in common: a model, its tokenizers, what its folder knows, and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import torch
+
+from regard.architecture import Answer, Model
+from regard.checkpoints.folders import save_model
+from regard.decoding.generate import BATCH_TOKENS, LONGEST, WINDOW, batches
+from regard.errors import UserError
+from regard.layout import Layout
+from regard.text.tokenizer import Tokenizer, Tokenizers
+
+T = TypeVar("T")
+Framed = tuple[list[int], list[int]]
+"""Ids as a model reads them, and the segment of each."""
+
+
+class Loaded:
+    """A model with its tokenizers (None for images). meta: what a model folder knows besides.
+
+    what: what it is, in words. use: how it is used, for a message to somebody who tries something else.
+    """
+
+    what: ClassVar[str] = "model"
+    use: ClassVar[str] = ""
+
+    def __init__(self, model: Model, tokenizers: Tokenizers | None, meta: Mapping[str, Any] | None = None) -> None:
+        self.model = model
+        self._tokenizers = tokenizers
+        self.meta = dict(meta or {})
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        """The tokenizers of both sides, one and the same where there is only one; UserError if the model reads no text."""
+        if self._tokenizers is None:
+            raise UserError("this model has no tokenizer: it does not read text")
+        return self._tokenizers
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The source side's tokenizer."""
+        return self.tokenizers.source
+
+    @property
+    def limit(self) -> int:
+        """Most tokens that the model reads at once: its own limit, but no more than LONGEST (attention's memory grows with
+        their square)."""
+        its = self.model.decoder if self.model.encoder is None else self.model.encoder
+        return LONGEST if its.limit is None else min(its.limit, LONGEST)
+
+    def save(self, folder: str | Path) -> None:
+        """Write a model folder that `load` opens again (see `regard.checkpoints.folders.save_model`)."""
+        save_model(folder, self.model, self._tokenizers, self.meta)
+
+    def frame(self, first: Sequence[int], second: Sequence[int] | None = None) -> tuple[Framed, bool]:
+        """Ids of a text or pair as the model reads them, and whether they were too long and lost their ends: of a pair the
+        longer text loses first."""
+        room = self.limit - self.tokenizer.template.added(second is not None)
+        kept = [list(first), list(second or ())]
+        over = sum(map(len, kept)) - max(room, 0)
+        if over > 0:
+            longer = int(len(kept[1]) > len(kept[0]))
+            ahead = min(over, abs(len(kept[0]) - len(kept[1])))
+            rest = over - ahead
+            cut = [rest // 2, rest // 2]
+            cut[longer] += ahead + rest % 2
+            kept = [ids[: max(len(ids) - n, 0)] for ids, n in zip(kept, cut)]
+        return self.tokenizer.wrap(kept[0], None if second is None else kept[1]), over > 0
+
+    def read(
+        self, inputs: Sequence[Framed], take: Callable[[Answer, int, int], T], batch_tokens: int = BATCH_TOKENS
+    ) -> list[T]:
+        """What `take` makes of the model's answer, the row in it, and the row's length, for each input in order. Inputs of
+        like length are read together, padded on the right."""
+        found: list[Any] = [None] * len(inputs)
+        for number, (ids, _) in enumerate(inputs, 1):
+            if not ids:
+                raise UserError(f"text {number} is empty, and this model's tokenizer puts nothing around a text")
+        segmented = any(any(segments) for _, segments in inputs)
+        with torch.inference_mode():
+            for group in batches([len(ids) for ids, _ in inputs], batch_tokens):
+                lengths = [len(inputs[n][0]) for n in group]
+                ids, segments = (
+                    torch.tensor([[*inputs[n][side], *[0] * (lengths[0] - len(inputs[n][side]))] for n in group])
+                    for side in (0, 1)
+                )
+                layout = Layout.padded(lengths, device=self.model.device)
+                more = segments.to(self.model.device) if segmented else None
+                answer = self.model(ids.to(self.model.device), segments=more, layout=layout)
+                for row, number in enumerate(group):
+                    found[number] = take(answer, row, lengths[row])
+        return found
+
+
+def in_windows(call: Callable[..., Sequence[T]], inputs: Iterable[Any], window: int = WINDOW) -> Iterator[T]:
+    """`call` on any number of inputs, endless ones too: `window` of them are read, answered and given back."""
+    left = iter(inputs)
+    while chunk := list(islice(left, window)):
+        yield from call(chunk)

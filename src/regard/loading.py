@@ -1,0 +1,95 @@
+"""From a model folder to what it is used with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from regard.architecture import Description
+from regard.checkpoints.fit import check_fit, extended
+from regard.checkpoints.folders import load_model, locate
+from regard.checkpoints.generation import settings_of
+from regard.classifier import Classifier
+from regard.decoding.options import read_options
+from regard.embedder import Embedder
+from regard.errors import UserError
+from regard.filler import Filler
+from regard.generator import Generator
+from regard.loaded import Loaded
+from regard.text.tokenizer import Tokenizers
+from regard.translator import Translator
+
+L = TypeVar("L", bound=Loaded)
+
+KINDS: dict[str, type[Loaded]] = {"class": Classifier, "vector": Embedder, "masked": Filler}
+"""By what the head gives; heads of next tokens are told apart by whether there is an encoder."""
+
+
+def kind_of(description: Description) -> type[Loaded]:
+    """What a model of this description is used with. UserError for heads of a kind that nothing here uses."""
+    kind = getattr(description.head, "kind", None)
+    if kind == "next" and description.decoder is not None:
+        return Generator if description.encoder is None else Translator
+    if kind not in KINDS:
+        raise UserError(f"no use is known for a model whose head is {type(description.head).__name__}")
+    return KINDS[kind]
+
+
+def load(
+    folder_or_name: str | Path,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    extend: bool = False,
+) -> Any:
+    """What a model folder holds, or a name of the Hugging Face Hub: by the model's halves and head a Translator, Generator,
+    Classifier, Embedder or Filler.
+
+    device: None for the GPU if there is one. dtype: None for the number type stored, but float32 on a CPU, where half
+    precision is slow. extend: add embeddings, untrained, for entries that the tokenizer has and the model lacks.
+    UserError says what is missing or does not fit.
+    """
+    return _open(locate(folder_or_name), device, dtype, extend, None)
+
+
+def load_as(
+    wanted: type[L],
+    folder_or_name: str | Path,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    extend: bool = False,
+) -> L:
+    """`load` of a folder that should hold a certain kind; UserError says what it holds instead and how that is used."""
+    found: Any = _open(locate(folder_or_name), device, dtype, extend, wanted)
+    return found
+
+
+def _open(
+    folder: Path,
+    device: str | torch.device | None,
+    dtype: str | torch.dtype | None,
+    extend: bool,
+    wanted: type[Loaded] | None,
+) -> Loaded:
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    dtype = "float32" if dtype is None and device.type == "cpu" else dtype
+    model, description, meta = load_model(folder, device, dtype)
+    kind = kind_of(description)
+    if wanted is not None and kind is not wanted:
+        raise UserError(f"{folder}: holds {kind.what}, not {wanted.what}; use {kind.use}")
+    half = description.decoder if description.encoder is None else description.encoder
+    if not hasattr(half.embed, "vocab_size"):
+        return kind(model, None, meta)
+    tokenizers = Tokenizers.open(folder)
+    if tokenizers.target.eos in meta.get("ends", ()):
+        meta["ids"]["eos"] = tokenizers.target.eos
+    if extend:
+        model = extended(model, tokenizers.source.vocab_size, tokenizers.target.vocab_size)
+    check_fit(model.description, meta["ids"], tokenizers, folder)
+    if kind is Translator:
+        said = meta.get("search")
+        if said is None:
+            said = settings_of(meta["generation"], folder) if "generation" in meta else {}
+        return Translator(model, tokenizers, read_options(said), meta)
+    return kind(model, tokenizers, meta)
