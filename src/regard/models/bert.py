@@ -95,27 +95,16 @@ initialise = normal_
 def read_off(description: Description) -> dict[str, Any]:
     """The arguments of a description that `describe` may have made; AttributeError or IndexError if it cannot have."""
     stack, head = description.encoder, description.head
-    block, kinds = stack.blocks[0], {MaskedToken: "masked", Embedding: "vector"}
-    classes = isinstance(head, Classify)
-    return {
-        "vocab_size": stack.embed.vocab_size,
-        "num_layers": len(stack.blocks),
-        "d_model": stack.d_model,
-        "d_ff": block.feedforward.d_ff,
-        "num_heads": block.attention.num_heads,
-        "max_positions": stack.embed.position.limit,
-        "segments": stack.embed.segments,
-        "activation": block.feedforward.activation,
-        "dropout": block.dropout,
-        "attention_dropout": block.attention.dropout,
-        "class_dropout": head.dropout if classes else None,
-        "eps": block.norm.eps,
-        "head": kinds.get(type(head), "tokens" if classes and head.pool == "tokens" else "class"),
-        "classes": head.classes if classes else None,
-        "pool": head.pool if isinstance(head, Embedding) else "mean",
-        "tied": description.tied,
-        "pad": description.pad,
-    }
+    embed, block, kinds = stack.embed, stack.blocks[0], {MaskedToken: "masked", Embedding: "vector"}
+    found = {"vocab_size": embed.vocab_size, "max_positions": embed.position.limit, "segments": embed.segments}
+    found |= {"num_layers": len(stack.blocks), "d_model": stack.d_model, "d_ff": block.feedforward.d_ff}
+    found |= {"num_heads": block.attention.num_heads, "activation": block.feedforward.activation, "eps": block.norm.eps}
+    found |= {"dropout": block.dropout, "attention_dropout": block.attention.dropout}
+    found |= {"tied": description.tied, "pad": description.pad, "head": kinds.get(type(head), "class")}
+    if isinstance(head, Classify):
+        name = "tokens" if head.pool == "tokens" else "class"
+        return found | {"head": name, "classes": head.classes, "class_dropout": head.dropout, "pool": "mean"}
+    return found | {"classes": None, "class_dropout": None, "pool": getattr(head, "pool", "mean")}
 
 
 def arguments(description: Description) -> dict[str, Any] | None:
@@ -142,22 +131,11 @@ CONFIG: dict[str, str | Choice] = {
     "layer_norm_eps": "eps",
     "pad_token_id": "pad",
 }
-DEFAULTS: dict[str, Any] = {
-    "type_vocab_size": 2,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "classifier_dropout": None,
-    "layer_norm_eps": 1e-12,
-    "pad_token_id": 0,
-    "tie_word_embeddings": True,
-}
-FIXED: dict[str, tuple[Any, ...]] = {
-    "is_decoder": (False,),
-    "add_cross_attention": (False,),
-    "position_embedding_type": ("absolute",),
-    "tie_word_embeddings": (True, False),
-}
+DEFAULTS: dict[str, Any] = {"type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "pad_token_id": 0}
+DEFAULTS |= {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "classifier_dropout": None}
+DEFAULTS |= {"tie_word_embeddings": True}
+FIXED: dict[str, tuple[Any, ...]] = {"is_decoder": (False,), "add_cross_attention": (False,)}
+FIXED |= {"position_embedding_type": ("absolute",), "tie_word_embeddings": (True, False)}
 HARMLESS = words(
     "initializer_range directionality output_past pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers"
     " pooler_size_per_head pooler_type"

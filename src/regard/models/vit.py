@@ -92,23 +92,13 @@ def arguments(description: Description) -> dict[str, Any] | None:
     try:
         stack, head = description.encoder, description.head
         embed, block = stack.embed, stack.blocks[0]
-        found: dict[str, Any] = {
-            "image_size": _size(embed.image),
-            "patch_size": _size(embed.patch),
-            "channels": embed.channels,
-            "num_layers": len(stack.blocks),
-            "d_model": stack.d_model,
-            "d_ff": block.feedforward.d_ff,
-            "num_heads": block.attention.num_heads,
-            "activation": block.feedforward.activation,
-            "dropout": block.dropout,
-            "attention_dropout": block.attention.dropout,
-            "bias": block.attention.bias,
-            "eps": block.norm.eps,
-            "head": "class" if isinstance(head, Classify) else "vector",
-            "classes": head.classes if isinstance(head, Classify) else None,
-            "pool": head.pool,
-        }
+        found: dict[str, Any] = {"image_size": _size(embed.image), "patch_size": _size(embed.patch), "pool": head.pool}
+        found |= {"channels": embed.channels, "num_layers": len(stack.blocks), "d_model": stack.d_model}
+        found |= {"d_ff": block.feedforward.d_ff, "activation": block.feedforward.activation, "dropout": block.dropout}
+        found |= {"num_heads": block.attention.num_heads, "attention_dropout": block.attention.dropout}
+        found |= {"bias": block.attention.bias, "eps": block.norm.eps, "head": "vector", "classes": None}
+        if isinstance(head, Classify):
+            found |= {"head": "class", "classes": head.classes}
         return found if describe(**found) == description else None
     except (AttributeError, IndexError, TypeError, ValueError):
         return None
@@ -128,16 +118,8 @@ CONFIG: dict[str, str | Choice] = {
     "qkv_bias": "bias",
     "layer_norm_eps": "eps",
 }
-DEFAULTS: dict[str, Any] = {
-    "image_size": 224,
-    "patch_size": 16,
-    "num_channels": 3,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
-    "qkv_bias": True,
-    "layer_norm_eps": 1e-12,
-}
+DEFAULTS: dict[str, Any] = {"image_size": 224, "patch_size": 16, "num_channels": 3, "qkv_bias": True, "hidden_act": "gelu"}
+DEFAULTS |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "layer_norm_eps": 1e-12}
 HARMLESS = words("initializer_range encoder_stride pooler_output_size pooler_act tie_word_embeddings")
 
 
