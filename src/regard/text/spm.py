@@ -211,11 +211,15 @@ def open_spm(folder: str | Path) -> SpmTokenizers:
     separate = bool((config or {}).get("separate_vocabs")) and (folder / TARGET_VOCABULARY).is_file()
     numbers = _read(folder / VOCABULARY)
     others = _read(folder / TARGET_VOCABULARY) if separate else numbers
-    sides = (
-        SpmTokenizer(_bytes(folder / name), its, config, folder / name)
-        for name, its in ((SOURCE, numbers), (TARGET, others))
-    )
-    return SpmTokenizers(*sides, shared=False)
+    return spm_tokenizers(folder, numbers, others, config)
+
+
+def spm_tokenizers(
+    folder: Path, source: Mapping[str, int], target: Mapping[str, int], config: Mapping[str, Any] | None
+) -> SpmTokenizers:
+    """The .spm files of a folder with these numbers of their pieces."""
+    pairs = ((folder / SOURCE, source), (folder / TARGET, target))
+    return SpmTokenizers(*(SpmTokenizer(_bytes(path), its, config, path) for path, its in pairs), shared=False)
 
 
 def _bytes(path: Path) -> bytes:
