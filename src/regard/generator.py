@@ -93,7 +93,7 @@ class Generator(Loaded):
         """
         if isinstance(prompts, str):
             raise UserError('generate takes a list of prompts, not one: write generate(["…"])')
-        wanted, stops = self._wanted(max_new_tokens, options), _strings(stop)
+        wanted, stops = self.wanted(max_new_tokens, options), _strings(stop)
         ids = [self.prompt_ids(prompt) for prompt in prompts]
         found: list[Any] = [None] * len(ids)
         write = self._beams if wanted.method == "beam" else self._rows
@@ -117,7 +117,7 @@ class Generator(Loaded):
     ) -> Iterator[str]:
         """What follows a prompt, piece by piece as it becomes certain: joined, the text that `generate` gives. Not with
         beams, whose answer is not known before its end."""
-        wanted, stops = self._wanted(max_new_tokens, options), _strings(stop)
+        wanted, stops = self.wanted(max_new_tokens, options), _strings(stop)
         if wanted.method == "beam" or wanted.num_return > 1:
             raise UserError("beams and several answers are not certain before their end: use generate, not stream")
         ids = self.prompt_ids(prompt)
@@ -161,7 +161,8 @@ class Generator(Loaded):
             raise UserError("the prompt is empty, and this model's tokenizer has no mark to start from")
         return ids
 
-    def _wanted(self, max_new_tokens: int | None, named: Mapping[str, Any]) -> Search:
+    def wanted(self, max_new_tokens: int | None, named: Mapping[str, Any]) -> Search:
+        """The search that these options mean, see `generate`."""
         given = {canonical(name) for name, value in named.items() if value is not None}
         asks = bool(given & set(SAMPLING)) and "sample" not in given and "num_beams" not in given
         length = (

@@ -30,6 +30,7 @@ class Translation:
     score: log_prob normalised by length, as the search ranks. token_log_probs: one a token, and one for the end mark if
     finished. finished: False if the length limit cut the answer. truncated: the source was longer than the model reads
     and lost its end. unknown: source tokens that the vocabulary lacks. alternatives: further answers, best first.
+    ids: of tokens.
     """
 
     source: str
@@ -42,6 +43,7 @@ class Translation:
     truncated: bool = False
     unknown: int = 0
     alternatives: list[Translation] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)
 
     def json(self) -> dict[str, Any]:
         """The same as JSON types."""
@@ -92,7 +94,7 @@ class Translator(Loaded):
         framed = [self._framed(ids, text) for ids, text in zip(self.tokenizer.encode_batch(list(texts)), texts)]
         sources = [ids for ids, _ in framed]
         begin = None if prefix is None else self._begun(prefix, options)
-        bos, eos = self._marks()
+        bos, eos = self.marks()
         tell = None if progress is None else self._follow(progress)
         found = run_job(Job(options, bos, eos, batch_tokens, first, tell), self.model, sources, begin, workers)
         answers = [
@@ -129,7 +131,7 @@ class Translator(Loaded):
         absent = range(self.tokenizers.target.vocab_size, self.model.description.head.vocab_size)
         return replace(options, suppress_tokens=(*options.suppress_tokens, *absent)) if absent else options
 
-    def _marks(self) -> tuple[int, int]:
+    def marks(self) -> tuple[int, int]:
         """What the decoder starts with and what ends an answer: as the folder says, else as the tokenizer does."""
         told, target = self.meta.get("ids") or {}, self.tokenizers.target
         starts = (told.get("bos"), target.bos, target.pad)
@@ -160,7 +162,7 @@ class Translator(Loaded):
         target = self.tokenizers.target
         tokens = [target.piece(i) for i in answer.ids]
         facts = (answer.score, answer.log_prob, tokens, list(answer.token_log_probs), answer.finished, answer.source_cut)
-        return Translation(source, target.decode(answer.ids), *facts, unknown)
+        return Translation(source, target.decode(answer.ids), *facts, unknown, ids=list(answer.ids))
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder that `load` opens again (see `regard.checkpoints.folders.save_model`)."""
