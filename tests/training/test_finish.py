@@ -15,6 +15,7 @@ from regard.training.loop import steps
 from regard.training.prepare import prepare
 from regard.training.recipe import Recipe
 from regard.training.run import Run
+from regard.training.tasks import translation
 
 
 def run_of(recipe: Recipe, output: Path, best: list[tuple[float, int]], **training: object) -> Run:
@@ -77,6 +78,6 @@ def test_a_translation_with_line_ends_is_one_line_of_the_file(
     """A model with byte tokens may write them; line n of test.hyp belongs to test pair n all the same."""
     run = run_of(toy_recipe, tmp_path, [])
     run.prepared = replace(run.prepared, test_pairs=[Pair("a", "b", 1), Pair("c", "d", 2)])
-    monkeypatch.setattr(finish, "judge", lambda *_, **__: (["x\ny\r\nz", "w"], {}))
+    monkeypatch.setattr(translation, "judge", lambda *_, **__: (["x\ny\r\nz", "w"], {}))
     finish.finish(run, lambda _: None)
     assert (tmp_path / "test.hyp").read_text(encoding="utf-8") == "x y z\nw\n"

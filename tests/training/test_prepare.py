@@ -58,7 +58,7 @@ def test_the_cache_gives_the_same_and_is_used(tmp_path: Path, monkeypatch: pytes
     def never(*args: object) -> None:
         raise AssertionError("a tokenizer was trained again")
 
-    monkeypatch.setattr("regard.training.prepare.train_tokenizer", never)
+    monkeypatch.setattr("regard.training.tokenizers.train_tokenizer", never)
     again = prepare(its, tmp_path / "cache")
     assert ids(again) == ids(first)
     assert again.tokenizers.target.hash == first.tokenizers.target.hash

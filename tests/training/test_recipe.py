@@ -82,7 +82,7 @@ def test_s_res_09_the_saved_recipe_loads_again_and_again(tmp_path: Path) -> None
         ),
         ("training: {max_steps: ten}", "training.max_steps must be a whole number, not 'ten'"),
         ("training: {max_steps: 9.5}", "training.max_steps must be a whole number, not 9.5"),
-        ("training: {max_steps: 9, optimizer: sgd}", "training.optimizer must be adam or adamw, not 'sgd'"),
+        ("training: {max_steps: 9, optimizer: sgd}", "training.optimizer must be muon, adam or adamw, not 'sgd'"),
         ("training: {max_steps: 9, ema: 1.5}", "training.ema must be less than 1, not 1.5"),
         ("training: {max_steps: 9, betas: [0.9]}", "training.betas must be a list of 2, not [0.9]"),
         ("training: {max_steps: 9, betas: [0.9, x]}", "training.betas[1] must be a number, not 'x'"),

@@ -17,7 +17,8 @@ from regard.layout import Layout
 class Batch:
     """What a model reads in one pass and what it should answer.
 
-    inputs: Int[B S], source ids with their eos. layout: its geometry, which alone says what is padding.
+    inputs: Int[B S], source ids with their eos, or Float[B C H W], pixels. layout: its geometry, which alone says what is
+    padding; None: the model reads it off its inputs (images).
     outputs: Int[B T] or None, decoder input: bos and the target ids. output_layout: its geometry.
     targets: Int[B T] or None, target ids and eos, IGNORED at padding. segments: Int[B S] or None.
     examples: number of each row's example in its corpus. source_tokens: real source tokens with eos.
@@ -25,7 +26,7 @@ class Batch:
     """
 
     inputs: Tensor
-    layout: Layout
+    layout: Layout | None
     outputs: Tensor | None = None
     output_layout: Layout | None = None
     targets: Tensor | None = None
@@ -59,6 +60,11 @@ def _padded(flat: np.ndarray, lengths: np.ndarray, fill: int, before: int, after
     out = np.full((len(lengths), before + longest + after), fill, dtype=np.int64)
     out[:, before : before + longest][np.arange(longest) < lengths[:, None]] = flat
     return out
+
+
+def padded(rows: Sequence[np.ndarray], fill: int) -> np.ndarray:
+    """Rows of ids -> Int64[B T], filled up to the longest on the right."""
+    return _padded(np.concatenate(rows), np.array([len(row) for row in rows]), fill, before=0, after=0)
 
 
 def collate(

@@ -71,9 +71,10 @@ def _of_batch(model: Any, batch: Any) -> Sums:
 
 
 def of_logits(logits: Tensor, targets: Tensor) -> Sums:
-    """Sums over the predicted positions of logits Float[B T V] against targets Int[B T], IGNORED where nothing is."""
+    """Sums over the predicted positions of logits Float[B T V] against targets Int[B T], IGNORED where nothing is; or of
+    whole texts, Float[B C] against Int[B]."""
     chosen = (targets != IGNORED).flatten().nonzero().squeeze(1)
-    targets, rows = targets.flatten()[chosen], logits.flatten(0, 1)[chosen].float()
+    targets, rows = targets.flatten()[chosen], logits.flatten(0, -2)[chosen].float()
     losses = torch.nn.functional.cross_entropy(rows, targets, reduction="none")
     return Sums(float(losses.double().sum()), int((rows.argmax(1) == targets).sum()), len(chosen))
 

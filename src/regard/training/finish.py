@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from regard.checkpoints.average import mean_weights
-from regard.checkpoints.folders import load_weights, save_model
 from regard.evaluation.files import write_lines
-from regard.training import resume
+from regard.training import resume, tasks
 from regard.training.run import Run
-from regard.training.validate import judge
 
 
 def finish(run: Run, tell: Callable[[str], None]) -> dict[str, Any]:
@@ -23,13 +21,14 @@ def finish(run: Run, tell: Callable[[str], None]) -> dict[str, Any]:
     run.plain.eval()
     meta = run.meta() | {"weights": chosen}
     scores: dict[str, Any] = {}
-    if run.prepared.test_pairs:
-        texts, found = judge(run.plain, run.recipe, run.prepared, run.prepared.test_pairs, greedy=False)
-        scores = {name: {"value": round(s.value, 3), "signature": s.signature} for name, s in found.items()}
-        write_lines(run.output / "test.hyp", texts)
+    tested = tasks.find(run.recipe.task.kind).test(run.plain, run.recipe, run.prepared)
+    if tested is not None:
+        scores = tested.scores
+        if tested.texts is not None:
+            write_lines(run.output / "test.hyp", tested.texts)
         for name, s in scores.items():
             tell(f"test {name} {s['value']:.2f}  {s['signature']}")
-    save_model(run.output, run.plain, run.prepared.tokenizers, meta | {"scores": scores})
+    run.write_model(run.output, meta | {"scores": scores})
     run.accelerator.wait_for_everyone()
     return scores
 
@@ -47,7 +46,7 @@ def choose(run: Run) -> str:
     best = resume.folder_of(run.output, progress.best[0][1]) if progress.best else None
     if best is not None and best.is_dir():
         tensors, _ = resume.read(best)
-        load_weights(best, run.plain)
+        run.load_weights(best, tensors)
         if run.average is not None:
             averages = {key.removeprefix("average/"): value for key, value in tensors.items() if key.startswith("average/")}
             run.plain.load_state_dict(averages, strict=False)

@@ -19,14 +19,13 @@ import torch
 from regard.architecture import Targets
 from regard.batches import Batch, ordered
 from regard.errors import UserError
-from regard.training import finish, resume
+from regard.training import finish, resume, tasks
 from regard.training.journal import Journal, draw
 from regard.training.memory import keep_memory
 from regard.training.optimizers import learning_rate
 from regard.training.prepare import prepare
 from regard.training.recipe import Recipe
 from regard.training.run import Run
-from regard.training.validate import look
 
 DIVERGED = 200
 """Updates in a row with a loss well above the first one's after which a training counts as lost."""
@@ -96,7 +95,7 @@ def forward_backward(run: Run, group: list[Batch]) -> tuple[float, int]:
 def steps(run: Run) -> Iterator[Step]:
     """Train for ever, an update at a time. UserError, naming the batch, when the loss is not a number."""
     its, progress = run.recipe.training, run.progress
-    weights = list(run.plain.parameters())
+    weights = [p for p in run.plain.parameters() if p.requires_grad]
     while True:
         group = _group(run)
         rate = learning_rate(its, progress.step + 1, run.elapsed)
@@ -182,7 +181,7 @@ def train(recipe: Recipe, output: Path, resumed: bool = False, bar: bool = True)
         if folder is None and recipe.training.batch_tokens == "auto":
             journal.say(f"token budget {run.fit_budget(partial(_try_budget, run)):,}, the largest that fits")
         journal.say(prepared.summary())
-        journal.say(f"{sum(p.numel() for p in run.plain.parameters()):,} weights; output {output}")
+        journal.say("\n".join([*run.notes, f"{run.weights()}; output {output}"]))
         if folder is not None:
             journal.say(f"going on after update {run.progress.step} from {folder}")
         with _Stop() as stop:
@@ -200,7 +199,7 @@ def train(recipe: Recipe, output: Path, resumed: bool = False, bar: bool = True)
 
 def _try_budget(run: Run, budget: int) -> None:
     """Gradients of one batch as large as a budget allows, of the longest pairs."""
-    forward_backward(run, [next(iter(ordered(run.prepared.train, budget)))])
+    forward_backward(run, [next(iter(ordered(run.prepared.train, budget, objective=run.prepared.objective)))])
     run.optimizer.zero_grad(set_to_none=True)
 
 
@@ -293,7 +292,7 @@ class _Watch:
 def _evaluate(run: Run, journal: Journal) -> bool:
     its, progress = run.recipe.training, run.progress
     with run.in_use() as model:
-        seen = look(model, run.recipe, run.prepared)
+        seen = tasks.find(run.recipe.task.kind).look(model, run.recipe, run.prepared)
     value = seen.value(its.monitor)
     better = not progress.best or value > progress.best[0][0]
     progress.waited = 0 if better else progress.waited + 1

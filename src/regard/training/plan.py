@@ -116,7 +116,7 @@ def plan(recipe: Recipe, count: int = 8, prepared: Prepared | None = None) -> Pl
     with TemporaryDirectory() as folder:
         run = Run(recipe, prepared, Path(folder))
         some = [next(run.stream) for _ in range(4)]
-        longest = next(iter(ordered(prepared.train, run.stream.budget, limits=limits(recipe))))
+        longest = next(iter(ordered(prepared.train, run.stream.budget, objective=prepared.objective, limits=limits(recipe))))
         flops, tokens = _forward_flops(run, some)
         activations = _activations(run, [*some, longest])
         seconds, targets = _timed(run, count)

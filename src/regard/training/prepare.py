@@ -1,30 +1,26 @@
-"""From a recipe to what training reads: clean pairs, tokenizers, token ids."""
+"""From a recipe to what training reads: clean examples, tokenizers, token ids."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import shutil
-import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from regard.batches.data import Examples, ResampledPairs, TokenisedPairs
 from regard.batches.limits import Limits
+from regard.batches.objectives import Objective, Translation
 from regard.errors import UserError
 from regard.text import grammar, named
 from regard.text.clean import Report, Rules, clean
 from regard.text.corpus import Pair, open_corpus
 from regard.text.grammar import Split
-from regard.text.tokenizer import Plan, Tokenizers, train_tokenizer
 from regard.training.preprocess import preprocess
 from regard.training.recipe import Recipe, describe_model
+from regard.training.start import Start, start_of
+from regard.training.tokenizers import tokenizers_of_pairs
 
-__all__ = ["Prepared", "cache_folder", "describe_model", "limits", "prepare", "read_split"]
+__all__ = ["Prepared", "cache_folder", "describe_model", "limits", "prepare", "prepare_pairs", "read_split"]
 
 GRAMMAR, DRAWN, WATCHED = "grammar-", 20_000, 500
 """How many sentences a grammar gives for training, where the recipe does not say, and for each of the other splits."""
@@ -34,29 +30,55 @@ GRAMMAR, DRAWN, WATCHED = "grammar-", 20_000, 500
 class Prepared:
     """What training reads.
 
-    train: token ids of the training pairs, without specials, drawn anew each epoch with BPE-dropout. valid: token ids of
-    the validation pairs. valid_pairs, test_pairs: their text. report: what cleaning dropped.
+    train: token ids of the training examples, perhaps others each epoch. valid, test: those of the other splits; for pairs
+    of texts their text instead: valid_pairs, test_pairs. tokenizers: None for images. report: what cleaning dropped.
+    objective: what is predicted from what; checking: the same for validation (None: as in training). given: arguments of
+    the architecture that the data decides, beside vocabularies. labels: names of classes. start: the folder that the
+    model comes from. facts: what a model folder should know of the data. characters: of the validation text, a predicted
+    token; 0 where that means nothing. packed: several texts share a row.
     """
 
     train: Examples
     valid: TokenisedPairs
     valid_pairs: list[Pair]
     test_pairs: list[Pair]
-    tokenizers: Tokenizers
+    tokenizers: Any
     report: Report
     name: str = ""
     notes: list[str] = field(default_factory=list)
+    test: TokenisedPairs | None = None
+    objective: Objective | None = None
+    checking: Objective | None = None
+    given: dict[str, Any] = field(default_factory=dict)
+    labels: list[str] = field(default_factory=list)
+    start: Start | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    characters: float = 0.0
+    packed: bool = False
+
+    @property
+    def watched(self) -> Objective | None:
+        """The objective of validation and test."""
+        return self.objective if self.checking is None else self.checking
 
     def summary(self) -> str:
         """What there is, in a few lines to read."""
-        sizes = self.tokenizers.source.vocab_size, self.tokenizers.target.vocab_size
-        words = f"{sizes[0]:,} tokens, shared" if self.tokenizers.shared else f"{sizes[0]:,} and {sizes[1]:,} tokens"
-        plain = self.train.plain
-        lines = [
-            f"data {self.name}: {len(plain):,} training, {len(self.valid_pairs):,} validation,"
-            f" {len(self.test_pairs):,} test pairs",
-            f"vocabulary {words}; {len(plain.source):,} source and {len(plain.target):,} target tokens to learn from",
-        ]
+        plain, what = self.train.plain, "pairs" if self.test is None and self.valid_pairs else "examples"
+        valid = len(self.valid_pairs or self.valid)
+        test = len(self.test_pairs if self.test is None else self.test)
+        lines = [f"data {self.name}: {len(plain):,} training, {valid:,} validation, {test:,} test {what}"]
+        if self.tokenizers is not None:
+            sizes = self.tokenizers.source.vocab_size, self.tokenizers.target.vocab_size
+            words = f"{sizes[0]:,} tokens, shared" if self.tokenizers.shared else f"{sizes[0]:,} and {sizes[1]:,} tokens"
+            learned = f"{int(plain.source_lengths.sum()):,} tokens"
+            if what == "pairs":
+                learned = f"{len(plain.source):,} source and {len(plain.target):,} target tokens"
+            elif sizes[0] == sizes[1]:
+                words = f"{sizes[0]:,} tokens"
+            lines.append(f"vocabulary {words}; {learned} to learn from")
+        if self.labels:
+            shown = ", ".join(self.labels[:10]) + (" …" if len(self.labels) > 10 else "")
+            lines.append(f"{len(self.labels)} classes: {shown}")
         return "\n".join([*lines, *self.notes])
 
 
@@ -74,19 +96,26 @@ def limits(recipe: Recipe) -> Limits:
 
 
 def prepare(recipe: Recipe, cache_dir: Path | None = None) -> Prepared:
-    """Open the corpora, clean the training pairs, train or open the tokenizers, and tokenise.
+    """Open the corpora, clean the training examples, train or open the tokenizers, and tokenise, as the recipe's task asks.
 
-    Tokenizers and token ids are cached by the content they were made from. UserError: missing or damaged files, an
-    empty corpus, no validation pairs.
+    Tokenizers, and token ids of pairs, are cached by the content they were made from. UserError: missing or damaged files,
+    an empty corpus, no validation examples.
     """
-    cache = cache_folder(cache_dir)
+    from regard.training import tasks
+
+    return tasks.find(recipe.task.kind).prepare(recipe, cache_folder(cache_dir))
+
+
+def prepare_pairs(recipe: Recipe, cache: Path) -> Prepared:
+    """What translation, or any text from another, reads."""
     pairs, report = clean(read_split(recipe, "train"), rules(recipe))
     if not pairs:
         raise UserError(f"data.train: no pair is left of {report.total} after cleaning; {'; '.join(report.lines())}")
     valid = [pair for pair in read_split(recipe, "valid") if pair.source.strip() and pair.target.strip()]
     if not valid:
         raise UserError("data.valid: no validation pairs; name a file of pairs that are not learned from")
-    tokenizers = _tokenizers(recipe, pairs, cache)
+    start = start_of(recipe)
+    tokenizers = tokenizers_of_pairs(recipe, pairs, cache) if start is None else start.tokenizers
     folder = cache / "tokens"
     train: Examples = TokenisedPairs.build(pairs, tokenizers, folder, name="training data")
     if recipe.tokenizer.dropout:
@@ -100,6 +129,8 @@ def prepare(recipe: Recipe, cache_dir: Path | None = None) -> Prepared:
         report,
         recipe.data.name or str(recipe.data.train),
         report.lines() if len(pairs) < report.total else [],
+        objective=Translation.of(tokenizers) if start is None else start.translation(),
+        start=start,
     )
 
 
@@ -117,7 +148,7 @@ def read_split(recipe: Recipe, split: Split) -> list[Pair]:
     elif data.name is None:
         return []
     elif data.name.startswith(GRAMMAR):
-        pairs = grammar.sentences(data.name, _count(recipe, split), split=split)
+        pairs = grammar.sentences(data.name, count_of(recipe, split), split=split)
     else:
         pairs = open_corpus(named.find(data.name, split, data.source, data.target, data.root), data.source, data.target)
     if split == "train" and data.max_pairs is not None:
@@ -125,69 +156,6 @@ def read_split(recipe: Recipe, split: Split) -> list[Pair]:
     return preprocess(pairs, data.preprocess, data.source, data.target)
 
 
-def _count(recipe: Recipe, split: str) -> int:
+def count_of(recipe: Recipe, split: str) -> int:
+    """How many sentences a grammar gives for a split."""
     return (recipe.data.max_pairs or DRAWN) if split == "train" else WATCHED
-
-
-def _plans(recipe: Recipe) -> tuple[Plan, Plan]:
-    its = recipe.tokenizer
-    common: dict[str, Any] = {"lowercase": its.lowercase, "normalization": its.normalization}
-    kinds = its.kind, its.target_kind or its.kind
-    sizes = its.vocab_size, its.target_vocab_size or its.vocab_size
-    source, target = (
-        Plan(kind=kind, vocab_size=size, dropout=its.dropout if kind == "bpe" else 0.0, **common)
-        for kind, size in zip(kinds, sizes, strict=True)
-    )
-    return source, target
-
-
-def _tokenizers(recipe: Recipe, pairs: Sequence[Pair], cache: Path) -> Tokenizers:
-    """Open the tokenizers made from the same text by the same plan before, or train them and keep them."""
-    plans, its = _plans(recipe), recipe.tokenizer
-    folder = cache / "tokenizers" / _key(plans, its.shared, its.extra, pairs)
-    if folder.is_dir():
-        return _open(folder, plans)
-    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    if its.shared:
-        both = train_tokenizer(chain.from_iterable(zip(sources, targets, strict=True)), plans[0], its.extra)
-        made = Tokenizers(both, both, True)
-    else:
-        left, right = (
-            train_tokenizer(texts, plan, its.extra) for texts, plan in zip((sources, targets), plans, strict=True)
-        )
-        made = Tokenizers(left, right, False)
-    _keep(made, folder)
-    return _open(folder, plans)
-
-
-def _open(folder: Path, plans: tuple[Plan, Plan]) -> Tokenizers:
-    """What was kept, with the dropout that files do not hold."""
-    tokenizers = Tokenizers.open(folder)
-    tokenizers.source.dropout = plans[0].dropout
-    if not tokenizers.shared:
-        tokenizers.target.dropout = plans[1].dropout
-    return tokenizers
-
-
-def _key(plans: tuple[Plan, Plan], shared: bool, extra: Sequence[str], pairs: Sequence[Pair]) -> str:
-    said = [vars(plan) for plan in plans], shared, list(extra)
-    found = hashlib.sha256(json.dumps(("regard-tokenizers-1", said), sort_keys=True).encode())
-    for pair in pairs:
-        for text in (pair.source, pair.target):
-            raw = text.encode()
-            found.update(b"%d\n%b" % (len(raw), raw))
-    return found.hexdigest()
-
-
-def _keep(made: Tokenizers, folder: Path) -> None:
-    """Write the tokenizers aside and rename, so that the folder is whole or absent."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name[:16]}-", dir=folder.parent))
-    try:
-        made.save(aside)
-        os.replace(aside, folder)
-    except OSError:
-        if not folder.is_dir():
-            raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +14,17 @@ from pydantic.fields import FieldInfo
 
 from regard.errors import UserError
 from regard.training.recipe_files import gather
-from regard.training.sections import Data, Evaluation, ModelSection, SearchSection, Section, Tokens, Training
+from regard.training.sections import (
+    MONITORS,
+    Data,
+    Evaluation,
+    ModelSection,
+    SearchSection,
+    Section,
+    Task,
+    Tokens,
+    Training,
+)
 from regard.training.wording import dotted, keys_of, nearest, refuse, shown, unknown
 from regard.training.yaml_source import Source, dump, parse_yaml
 
@@ -24,8 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Recipe", "describe_model", "differences", "load_recipe", "read_recipe"]
 
-GIVEN = ("vocab_size", "target_vocab_size", "pad")
-"""Arguments of an architecture that the tokenizers decide."""
+GIVEN = ("vocab_size", "target_vocab_size", "pad", "head", "classes", "channels", "height", "width", "image_size")
+"""Arguments of an architecture that the tokenizers, the task and the data decide."""
 
 
 ARGUMENTS = {
@@ -40,6 +50,7 @@ class Recipe(Section):
 
     name: str = Field(default="", description="by default the name of the recipe's file")
     description: str = Field(default="", description="what this run is, in one line")
+    task: Task = Field(default=Task(), description="what is learned")
     data: Data = Field(description="what is learned from")
     tokenizer: Tokens = Field(default=Tokens(), description="how text becomes tokens")
     model: ModelSection = Field(description="what is trained")
@@ -47,10 +58,23 @@ class Recipe(Section):
     search: SearchSection = Field(default=SearchSection(), description="how translations are found")
     evaluation: Evaluation = Field(default=Evaluation(), description="how the model is judged")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _smoothed(cls, values: Any) -> Any:
+        """Label smoothing is translation's habit: other tasks have it only where they say so."""
+        if isinstance(values, dict) and isinstance(values.get("training"), dict):
+            task = values.get("task")
+            if isinstance(task, dict) and task.get("kind", "translation") != "translation":
+                return {**values, "training": {"label_smoothing": 0.0, **values["training"]}}
+        return values
+
     @model_validator(mode="after")
     def _watched(self) -> Recipe:
         metric = self.training.monitor
-        if metric != "loss" and not (self.evaluation.during and metric in self.evaluation.metrics):
+        known = MONITORS.get(self.task.kind, ("loss",))
+        if metric not in known:
+            raise ValueError(f"training.monitor is {metric}; a task of kind {self.task.kind} has {', '.join(known)}")
+        if metric in ("bleu", "chrf") and not (self.evaluation.during and metric in self.evaluation.metrics):
             raise ValueError(
                 f"training.monitor is {metric}, so evaluation.during must be true and evaluation.metrics name it"
             )
@@ -111,12 +135,16 @@ def check(source: Source) -> Recipe:
     known = keys_of(Recipe)
     raw = source.values.get("model", {})
     chosen = raw.get("architecture") if isinstance(raw, dict) else None
+    if isinstance(raw, dict) and chosen is None and raw.get("from") is None:
+        raise UserError(f"{source.place(('model', 'architecture'))}: model.architecture is missing")
     signature = _signature(chosen) if isinstance(chosen, str) and chosen in _architectures() else {}
     known += [f"model.{name}" for name in signature]
     try:
         recipe = Recipe.model_validate(source.values)
     except ValidationError as error:
         raise refuse(error, source, known) from None
+    if recipe.model.architecture is None:  # the folder that it comes from will tell
+        return recipe
     if recipe.model.architecture not in _architectures():
         raise UserError(
             f"{source.place(('model', 'architecture'))}: unknown architecture {chosen!r};"
@@ -151,7 +179,7 @@ def _check_arguments(model: ModelSection, signature: dict[str, Any], source: Sou
     for name, value in model.arguments.items():
         key = ("model", name)
         if name in GIVEN:
-            raise UserError(f"{source.place(key)}: {dotted(key)} is not given by hand: the tokenizer decides it")
+            raise UserError(f"{source.place(key)}: {dotted(key)} is not given by hand: the tokenizer or the data decides it")
         if name not in signature:
             raise unknown(key, source, known)
         try:
@@ -170,31 +198,56 @@ class _Sided(Protocol):
     shared: bool
 
 
-def describe_model(recipe: Recipe, tokenizers: _Sided) -> Description:
-    """What the recipe's model is, with the vocabularies of these tokenizers; UserError if its arguments do not fit."""
+def describe_model(recipe: Recipe, tokenizers: _Sided | None, given: Mapping[str, Any] | None = None) -> Description:
+    """What the recipe's model is, with the vocabularies of these tokenizers (None for images) and what else the data
+    decides (`given`: head, classes); UserError if its arguments do not fit."""
     import torch
 
     from regard import models
     from regard.layers.initial import Uninitialised
 
+    assert recipe.model.architecture is not None
     family, chosen = models.find(recipe.model.architecture), recipe.model
     arguments = {**getattr(family, "SIZES", {}).get(chosen.size, {}), **chosen.arguments}
     accepted = inspect.signature(family.describe).parameters
-    arguments["vocab_size"] = tokenizers.source.vocab_size
-    arguments["pad"] = tokenizers.source.pad
-    if not tokenizers.shared:
-        if "target_vocab_size" not in accepted:
-            raise UserError(f"model.architecture: {chosen.architecture} has one vocabulary; set tokenizer.shared to true")
-        arguments["target_vocab_size"] = tokenizers.target.vocab_size
+    if tokenizers is not None:
+        arguments["vocab_size"] = tokenizers.source.vocab_size
+        if "pad" in accepted:
+            arguments["pad"] = tokenizers.source.pad
+        if not tokenizers.shared:
+            if "target_vocab_size" not in accepted:
+                raise UserError(
+                    f"model.architecture: {chosen.architecture} has one vocabulary; set tokenizer.shared to true"
+                )
+            arguments["target_vocab_size"] = tokenizers.target.vocab_size
+    arguments |= accept(given or {}, family, recipe.task.kind)
     try:
-        description = family.describe(
-            **{name: value for name, value in arguments.items() if name != "pad" or name in accepted}
-        )
+        description = family.describe(**arguments)
         with torch.device("meta"), Uninitialised():  # what does not fit together shows when built; here that costs nothing
             description.build()
         return description
     except (ValueError, TypeError) as error:
         raise UserError(f"model: {error}") from None
+
+
+def accept(given: Mapping[str, Any], family: Any, kind: str) -> dict[str, Any]:
+    """What the data decides, as arguments of this architecture. An architecture without a choice of heads has the next
+    token's alone; UserError where the task needs another."""
+    accepted = inspect.signature(family.describe).parameters
+    name = family.__name__.rpartition(".")[2]
+    if (
+        "head" in given
+        and "head" not in accepted
+        and given["head"] not in ("next", "class" if "classes" in accepted else "")
+    ):
+        raise UserError(f"task.kind: {kind} needs a head that {name} does not have; choose another model.architecture")
+    heads = typing.get_args(typing.get_type_hints(family.describe).get("head"))
+    if heads and given.get("head", heads[0]) not in heads:
+        raise UserError(
+            f"task.kind: {kind} needs the head {given['head']!r}; {name} has {', '.join(map(str, heads))}:"
+            " choose another model.architecture"
+        )
+    return {key: value for key, value in given.items() if key in accepted}
 
 
 def differences(old: Recipe, new: Recipe) -> list[str]:

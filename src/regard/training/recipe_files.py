@@ -124,13 +124,15 @@ def _canonical(name: str) -> str:
 
 def _laid(base: Source, top: Source) -> Source:
     """One source on top of another: sections are merged key by key, all else is replaced. Another architecture starts
-    with a model section of its own: the arguments of the old one would mean nothing to it."""
+    with a model section of its own: the arguments of the old one would mean nothing to it. So does a model that comes from a
+    folder where the other did not, or the other way round."""
     under = base.values
     now = top.values.get("model")
     before = under.get("model")
     if isinstance(now, dict) and isinstance(before, dict):
         chosen = now.get("architecture", before.get("architecture"))
-        if chosen != before.get("architecture"):
+        other = "from" in now and bool(now["from"]) != bool(before.get("from"))
+        if other or chosen != before.get("architecture"):
             under = {**under, "model": {}}
     return Source(merged(under, top.values), {**base.places, **top.places}, top.name, top.folder)
 

@@ -20,13 +20,16 @@ from regard import models
 from regard.architecture import Description, Model
 from regard.batches.budget import find_budget
 from regard.batches.stream import Stream
+from regard.checkpoints.adapters import merged, save_adapter
 from regard.checkpoints.folders import load_weights, save_model
 from regard.errors import UserError
 from regard.files import write_text
 from regard.training import resume
+from regard.training.adapt import choose_weights
 from regard.training.optimizers import build_optimizer
 from regard.training.prepare import Prepared, limits
 from regard.training.recipe import Recipe, describe_model
+from regard.training.start import load_start
 
 
 @dataclass
@@ -60,16 +63,24 @@ class Run:
         self.recipe, self.prepared, self.output = recipe, prepared, output
         self.accelerator = _accelerator(its.precision)
         torch.manual_seed(its.seed)
-        self.description: Description = describe_model(recipe, prepared.tokenizers)
-        model = self.description.build()
-        models.find(recipe.model.architecture).initialise(model)
+        self.notes: list[str] = []
+        model = self._model()
+        self.description: Description = model.description
+        self.notes += choose_weights(model, recipe)
         self.plain: Model = model
         optimizer = build_optimizer(model, its)
         self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         torch.manual_seed(its.seed + rank)  # the same weights on all ranks, other dropout masks on each
         self._stream = partial(
-            Stream, prepared.train, seed=its.seed, rank=rank, world=world, limits=limits(recipe), prefetch=its.prefetch
+            Stream,
+            prepared.train,
+            objective=prepared.objective,
+            seed=its.seed,
+            rank=rank,
+            world=world,
+            limits=limits(recipe),
+            prefetch=its.prefetch,
         )
         self.stream: Stream = self._stream(BUDGET if its.batch_tokens == "auto" else its.batch_tokens)
         self.progress = Progress()
@@ -77,6 +88,33 @@ class Run:
         if its.ema:
             self.average = {name: p.detach().clone() for name, p in model.named_parameters()}
         self._began, self._before = time.monotonic(), 0.0
+
+    def _model(self) -> Model:
+        """A new model of the recipe's, or the one it goes on from."""
+        recipe, prepared = self.recipe, self.prepared
+        if prepared.start is not None:
+            model = load_start(prepared.start, recipe, prepared.given, prepared.labels, self.notes.append)
+        else:
+            assert recipe.model.architecture is not None
+            model = describe_model(recipe, prepared.tokenizers, prepared.given).build()
+            models.find(recipe.model.architecture).initialise(model)
+        if prepared.packed and not model.packs:
+            raise UserError(
+                "task.pack: this model reads token after token through one state and cannot keep packed texts apart;"
+                " set task.pack: false"
+            )
+        return model
+
+    @property
+    def lora(self) -> bool:
+        """Whether low-rank updates are learned in place of whole matrices."""
+        return self.recipe.training.lora.rank > 0
+
+    def weights(self) -> str:
+        """How many weights there are, and are learned, in words."""
+        count = sum(p.numel() for p in self.plain.parameters())
+        learned = sum(p.numel() for p in self.plain.parameters() if p.requires_grad)
+        return f"{count:,} weights" + ("" if learned == count else f", {learned:,} of them learned")
 
     def fit_budget(self, trial: Callable[[int], None]) -> int:
         """Choose the largest token budget whose `trial` does not run out of memory, and start the stream anew with it."""
@@ -126,12 +164,18 @@ class Run:
 
     def save_folder(self, folder: Path) -> None:
         """Write the model as it is now as a model folder."""
-        save_model(folder, self.plain, self.prepared.tokenizers, self.meta())
+        self.write_model(folder, self.meta())
+
+    def write_model(self, folder: Path, meta: dict[str, Any]) -> None:
+        """Write a model folder; LoRA's updates are merged, and stand in its folder `adapter` by themselves too."""
+        save_model(folder, merged(self.plain) if self.lora else self.plain, self.prepared.tokenizers, meta)
+        if self.lora:
+            save_adapter(folder / "adapter", self.plain, self.recipe.model.folder or "")
 
     def meta(self) -> dict[str, Any]:
         """What a model folder tells about its origin and use."""
-        progress, data = self.progress, self.recipe.data
-        return {
+        progress, data, prepared = self.progress, self.recipe.data, self.prepared
+        found: dict[str, Any] = {
             "recipe": self.recipe.description,
             "architecture": self.recipe.model.architecture,
             "source": data.source,
@@ -142,6 +186,26 @@ class Run:
             "training": {"steps": progress.step, "seconds": round(self.elapsed, 1), "target_tokens": progress.tokens},
             "scores": {},
         }
+        if self.recipe.task.kind != "translation":
+            for name in ("source", "target", "preprocess", "search"):
+                del found[name]
+            found["task"] = self.recipe.task.kind
+        if prepared.labels:
+            found["labels"] = prepared.labels
+        if prepared.start is not None:
+            found["ids"] = prepared.start.ids
+            found["architecture"] = prepared.start.meta.get("architecture")
+        return found | prepared.facts
+
+    def load_weights(self, folder: Path, tensors: dict[str, Tensor]) -> None:
+        """Put the weights of a checkpoint into the model; with LoRA what is learned, for the rest never changed."""
+        if not self.lora:
+            load_weights(folder, self.plain)
+            return
+        with torch.no_grad():
+            for name, p in self.plain.named_parameters():
+                if p.requires_grad:
+                    p.copy_(tensors[f"learned/{name}"])
 
     def save(self) -> Path:
         """Write a checkpoint of this moment; gives its folder."""
@@ -153,6 +217,9 @@ class Run:
             tensors = {name: value for part in random for name, value in part.items()}
             tensors |= resume.optimizer_tensors(self.plain, self.optimizer)
             tensors |= {f"average/{name}": value.cpu() for name, value in (self.average or {}).items()}
+            if self.lora:
+                learned = ((name, p) for name, p in self.plain.named_parameters() if p.requires_grad)
+                tensors |= {f"learned/{name}": p.detach().cpu() for name, p in learned}
             facts: dict[str, Any] = {"progress": vars(self.progress), "stream": self.stream.state_dict()}
             scaler = self.accelerator.scaler
             facts["scaler"] = None if scaler is None else scaler.state_dict()
@@ -168,7 +235,7 @@ class Run:
     def load(self, folder: Path) -> None:
         """Go back to the moment of a checkpoint."""
         tensors, facts = resume.read(folder)
-        load_weights(folder, self.plain)
+        self.load_weights(folder, tensors)
         resume.load_optimizer(self.plain, self.optimizer, tensors)
         if self.average is not None:
             for name, value in self.average.items():

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
 Kind = Literal["unigram", "bpe", "words", "characters", "bytes"]
 Metric = Literal["bleu", "chrf", "chrf++", "ter", "exact_match", "word_error", "word_error_first", "wer", "per", "cer"]
 Step = Literal["moses-lc", "no-stress"]
+Monitor = Literal["loss", "bleu", "chrf", "accuracy", "f1"]
+Marks = Literal["auto", "none", "begin", "end", "both", "last"]
+TaskKind = Literal[
+    "translation", "language", "masked", "spans", "denoising", "permutation", "classification", "tagging", "images"
+]
 
 
 def _whole(value: Any) -> Any:
@@ -27,6 +32,48 @@ class Section(BaseModel):
     """A part of a recipe: unknown keys are refused, and no value is silently turned into another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Task(Section):
+    """What is learned."""
+
+    kind: TaskKind = Field(
+        default="translation",
+        description="translation (or any text from another); language (the next token); masked (hidden tokens);"
+        " spans, denoising (a text from a damaged one, as T5 and BART do); permutation (as XLNet does);"
+        " classification (of texts, or of pairs with data.second); tagging (a class for each word); images (a class each)",
+    )
+    reading: Literal["documents", "blocks", "random"] = Field(
+        default="documents",
+        description="of language. documents: each text is one; blocks: all text end to end, cut every data.max_length"
+        " tokens, elsewhere each epoch; random: as many blocks, each beginning anywhere",
+    )
+    pack: bool = Field(
+        default=True,
+        description="of language and masked: several texts share a row of data.max_length tokens, and none sees another;"
+        " not for recurrent nets",
+    )
+    share: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="share of the tokens that are hidden; null: 0.15, of denoising 0.3, of permutation a sixth",
+    )
+    span: float = Field(default=3.0, ge=1, description="of spans and denoising: mean tokens that are hidden together")
+    whole_words: bool = Field(default=False, description="of masked: all pieces of a word are hidden, or none")
+    shuffle: bool = Field(default=True, description="of denoising: the sentences of a text in another order")
+    delete: float = Field(default=0.0, ge=0, lt=1, description="of denoising: share of the tokens that are left out")
+    rotate: float = Field(default=0.0, ge=0, le=1, description="of denoising: chance that a text begins in its middle")
+    shift: Whole = Field(default=0, ge=0, description="of images: pixels by which an image may be moved in training")
+
+
+MONITORS: dict[str, tuple[str, ...]] = {
+    "translation": ("loss", "bleu", "chrf"),
+    "classification": ("loss", "accuracy", "f1"),
+    "tagging": ("loss", "accuracy", "f1"),
+    "images": ("loss", "accuracy", "f1"),
+}
+"""What may choose the best checkpoint, by kind of task; of kinds that are not here the loss alone."""
 
 
 class Clean(Section):
@@ -53,14 +100,24 @@ class Data(Section):
         default=None, description="a named data set (`regard data list`); otherwise give the files below"
     )
     root: str | None = Field(default=None, description="folder of the named data sets; by default what REGARD_DATA names")
+    more: Annotated[list[str], BeforeValidator(_several)] = Field(
+        default=[], description="further named data sets for training, where single texts are read"
+    )
     source: str = Field(default="en", description="language (or column) that is read")
-    target: str = Field(default="fr", description="language (or column) that is written")
+    target: str = Field(default="fr", description="language (or column) that is written; of classification: the class")
+    second: str | None = Field(
+        default=None, description="of classification: column of the second text, where pairs of texts are classified"
+    )
     train: str | None = Field(
         default=None,
-        description="training pairs: a .tsv, .jsonl or .parquet file, or two line files SOURCE,TARGET; plain or packed",
+        description="training pairs: a .tsv, .jsonl or .parquet file, or two line files SOURCE,TARGET; plain or packed."
+        " Single texts: a text file too, or a folder of them; images: a folder with a folder of images for each class",
     )
     valid: str | None = Field(default=None, description="pairs watched during training, never learned from")
     test: str | None = Field(default=None, description="pairs that are scored at the end")
+    unit: Literal["line", "paragraph", "file"] = Field(
+        default="line", description="what is one text of a text file: a line, a paragraph (between empty lines), or all"
+    )
     max_pairs: Whole | None = Field(default=None, gt=0, description="learn from the first so many pairs only; null: all")
     preprocess: Annotated[list[Step], BeforeValidator(_several)] = Field(
         default=[],
@@ -101,6 +158,11 @@ class Tokens(Section):
     extra: Annotated[list[str], BeforeValidator(_several)] = Field(
         default=[], description="symbols that are always one token"
     )
+    marks: Marks = Field(
+        default="auto",
+        description="where marks stand around a text: none, begin (<s> text), end (text </s>), both (<s> text </s>, pairs"
+        " with </s> between), last (text </s> <s>); auto: what is usual for the task",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Tokens:
@@ -112,18 +174,59 @@ class Tokens(Section):
         return self
 
 
-class ModelSection(Section):
-    """What is trained. All keys but these two are arguments of the architecture and are checked against it."""
+class Lora(Section):
+    """Low-rank updates of frozen matrices (Hu et al. 2022), learned in place of the matrices themselves."""
+
+    rank: Whole = Field(default=0, ge=0, description="rank of an update; 0: no LoRA, all weights are learned")
+    alpha: float = Field(default=16.0, gt=0, description="an update counts alpha / rank times")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="dropout on what an update reads")
+    targets: Annotated[list[str], BeforeValidator(_several)] = Field(
+        default=["q", "v"],
+        description="which matrices: q, k, v (rows of attention's fused product), qkv (all of it), or the end of a module's"
+        " name, such as output, expand, contract",
+    )
+
+
+class _ModelSection(Section):
+    """What is trained. All keys but these are arguments of the architecture and are checked against it."""
 
     model_config = ConfigDict(extra="allow")
 
-    architecture: str = Field(description="what kind of model: the name of a file in regard/models")
+    architecture: str | None = Field(
+        default=None, description="what kind of model: the name of a file in regard/models; not needed with from"
+    )
     size: str | None = Field(default=None, description="a named size of the architecture; the keys below change it")
+    fresh_head: bool = Field(
+        default=False, description="with from: the task needs another head than the folder has, so make one, untrained"
+    )
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The architecture's own arguments."""
         return dict(self.model_extra or {})
+
+    @property
+    def folder(self) -> str | None:
+        """The folder that the model comes from (key `from`)."""
+        return getattr(self, "from")
+
+
+ModelSection = create_model(
+    "ModelSection",
+    __base__=_ModelSection,
+    __doc__=_ModelSection.__doc__,
+    **{
+        "from": (
+            str | None,
+            Field(
+                default=None,
+                description="a model folder to go on from: its weights, description and tokenizer; other keys change the"
+                " description where the weights still fit",
+            ),
+        )
+    },
+)
+"""Made here because `from` cannot be written as a name."""
 
 
 class Training(Section):
@@ -137,14 +240,16 @@ class Training(Section):
     max_epochs: Whole | None = Field(default=None, gt=0, description="end after so many passes over the data")
     batch_tokens: Whole | Literal["auto"] = Field(
         default=2500,
-        description="tokens of the longer side in a batch, padding included; auto: the most that fits, found by trying",
+        description="tokens of the longer side in a batch, padding included, or images; auto: the most that fits",
     )
     accumulate: Whole = Field(default=1, gt=0, description="batches whose gradients make one update")
     device: Literal["auto", "cpu"] = Field(default="auto", description="auto: a GPU where there is one; cpu")
     precision: Literal["fp32", "bf16", "fp16"] = Field(
         default="fp32", description="fp32, bf16 or fp16; on CPUs fp32 is fastest"
     )
-    optimizer: Literal["adam", "adamw"] = Field(default="adam", description="adam or adamw")
+    optimizer: Literal["muon", "adam", "adamw"] = Field(
+        default="adam", description="muon (Adam for embeddings, heads and vectors), adam or adamw"
+    )
     learning_rate: float = Field(default=1e-3, gt=0, description="the highest rate, reached at the end of the warm-up")
     betas: list[float] = Field(default=[0.9, 0.98], min_length=2, max_length=2, description="Adam's two memories")
     eps: float = Field(default=1e-9, gt=0, description="Adam's smallest divisor")
@@ -156,7 +261,12 @@ class Training(Section):
     )
     warmup_steps: Whole = Field(default=300, ge=0, description="updates over which the rate rises to learning_rate")
     final_learning_rate: float = Field(default=0.0, ge=0, description="where cosine, linear and wsd end")
-    label_smoothing: float = Field(default=0.1, ge=0, lt=1, description="share of probability spread over all tokens")
+    label_smoothing: float = Field(
+        default=0.1,
+        ge=0,
+        lt=1,
+        description="share of probability spread over all tokens; 0 by default where the task is not translation",
+    )
     clip_norm: float = Field(default=1.0, ge=0, description="longest gradient allowed; 0: never shortened")
     ema: float = Field(
         default=0.0, ge=0, lt=1, description="running mean of the weights, its memory an update (0.999); 0: none"
@@ -169,9 +279,14 @@ class Training(Section):
     save_every: Whole = Field(default=500, gt=0, description="updates between checkpoints")
     keep_last: Whole = Field(default=3, gt=0, description="newest checkpoints kept beside the best")
     evaluate_every: Whole = Field(default=500, gt=0, description="updates between looks at the validation pairs")
-    monitor: Literal["loss", "bleu", "chrf"] = Field(
-        default="loss", description="what makes a checkpoint the best: loss, bleu, chrf"
+    monitor: Monitor = Field(
+        default="loss",
+        description="what makes a checkpoint the best: loss; of translation bleu, chrf; of classes accuracy, f1",
     )
+    freeze: Annotated[list[str], BeforeValidator(_several)] = Field(
+        default=[], description="weights that are not learned, by patterns of their names, such as encoder.embed.*"
+    )
+    lora: Lora = Field(default=Lora(), description="low-rank updates in place of learning whole matrices")
     patience: Whole = Field(default=0, ge=0, description="looks without a better value before training ends; 0: never")
     log_every: Whole = Field(default=50, gt=0, description="updates between lines of the log")
     tensorboard: bool = Field(default=False, description="write a TensorBoard log too")
@@ -187,6 +302,8 @@ class Training(Section):
             raise ValueError("one of `max_steps`, `max_minutes`, `max_epochs` must say when training ends")
         if self.schedule in ("cosine", "linear", "wsd") and self.max_steps is None and self.max_minutes is None:
             raise ValueError(f"`schedule: {self.schedule}` needs `max_steps` or `max_minutes` to know where to end")
+        if self.lora.rank and self.average != "none":
+            raise ValueError("`average` is the mean of whole checkpoints: with `lora` use `ema`, or average: none")
         if self.batch_tokens != "auto" and self.batch_tokens < 1:
             raise ValueError("`batch_tokens` must be at least 1")
         if any(not 0 <= beta < 1 for beta in self.betas):

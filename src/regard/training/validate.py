@@ -20,33 +20,50 @@ TOKENS = 4096
 
 @dataclass
 class Look:
-    """loss: nats per target token, without smoothing. scores: by metric. samples: (source, translation, reference)."""
+    """loss: nats per target token (or text), without smoothing. token_accuracy: None where no tokens are predicted. scores:
+    by metric. figures: what else was measured, by name. samples: (source, translation, reference)."""
 
     loss: float
-    token_accuracy: float
+    token_accuracy: float | None
     scores: dict[str, Score] = field(default_factory=dict)
     samples: list[tuple[str, str, str]] = field(default_factory=list)
+    figures: dict[str, float] = field(default_factory=dict)
 
     def entry(self, step: int) -> dict[str, Any]:
         """The figures as an entry of the log."""
         scores = {f"valid_{name}": round(found.value, 3) for name, found in self.scores.items()}
-        return {"step": step, "valid_loss": self.loss, "valid_token_accuracy": self.token_accuracy, **scores}
+        figures = {f"valid_{name}": value for name, value in self.figures.items()}
+        accuracy = {} if self.token_accuracy is None else {"valid_token_accuracy": self.token_accuracy}
+        return {"step": step, "valid_loss": self.loss, **accuracy, **scores, **figures}
 
     def line(self, step: int) -> str:
         """The figures as a line to read."""
         scores = "  ".join(f"{name} {found.value:.2f}" for name, found in self.scores.items())
-        return f"step {step}: validation loss {self.loss:.3f}, token accuracy {self.token_accuracy:.1%}  {scores}"
+        scores += "  ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in self.figures.items())
+        accuracy = "" if self.token_accuracy is None else f", token accuracy {self.token_accuracy:.1%}"
+        return f"step {step}: validation loss {self.loss:.3f}{accuracy}  {scores}"
 
     def value(self, monitor: str) -> float:
         """What makes one look better than another; larger is better."""
-        return -self.loss if monitor == "loss" else self.scores[monitor].value
+        if monitor == "loss":
+            return -self.loss
+        return self.figures[monitor] if monitor in self.figures else self.scores[monitor].value
+
+
+@dataclass(frozen=True)
+class Tested:
+    """How the finished model did on the test data. scores: by metric its value and signature. texts: what it answered, an
+    answer a line; None if there is nothing to write down."""
+
+    scores: dict[str, dict[str, Any]]
+    texts: list[str] | None = None
 
 
 def look(model: Model, recipe: Recipe, prepared: Prepared) -> Look:
     """Judge a model, in evaluation mode, on the validation pairs."""
     how = recipe.evaluation
     limit = Limits(recipe.data.max_length, recipe.data.max_length, "skip")
-    found = likelihood(model, ordered(prepared.valid, TOKENS, limits=limit))
+    found = likelihood(model, ordered(prepared.valid, TOKENS, objective=prepared.watched, limits=limit))
     seen = Look(found.loss, found.token_accuracy)
     if how.during:
         pairs = spread(prepared.valid_pairs, how.max_sentences)
@@ -73,7 +90,8 @@ def judge(
     references: References = [[pair.target for pair in pairs]]
     if how.group:
         sources, references = group_references(pairs)
-    translator = Translator(model, prepared.tokenizers, recipe.search_options())
+    meta = None if prepared.start is None else {"ids": prepared.start.ids}
+    translator = Translator(model, prepared.tokenizers, recipe.search_options(), meta)
     texts = translator.translate(sources, num_beams=1 if greedy else None)
     scores = score(texts, references, how.metrics, language=recipe.data.target, tokenize=how.tokenize)
     found = dict(zip(sources, texts, strict=True))

@@ -1,0 +1,142 @@
+"""A class for each word: the first piece of a word is classified."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.architecture import Model
+from regard.batches.data import TokenisedPairs
+from regard.batches.objectives_classes import Tags
+from regard.errors import UserError
+from regard.evaluation.classes import accuracy, macro_f1, span_f1
+from regard.text.corpus import Pair
+from regard.text.tokenizer import Tokenizer
+from regard.training.prepare import Prepared
+from regard.training.recipe import Recipe
+from regard.training.start import start_of
+from regard.training.tasks.classification import answers, labels_of
+from regard.training.texts import cleaned, labelled
+from regard.training.tokenizers import tokenizer_of_texts
+from regard.training.validate import Look, Tested
+
+
+def prepare(recipe: Recipe, cache: Path) -> Prepared:
+    """Read sentences and their tags: words with spaces between, and as many tags."""
+    train, report = cleaned(recipe, _checked(recipe, "train", labelled(recipe, "train")))
+    valid = _checked(recipe, "valid", labelled(recipe, "valid"))
+    test = _checked(recipe, "test", labelled(recipe, "test"))
+    if not valid:
+        raise UserError("data.valid: no validation sentences; name a file of sentences with tags that are not learned from")
+    start = start_of(recipe)
+    tokenizers = tokenizer_of_texts(recipe, [one.source for one in train], cache) if start is None else start.tokenizers
+    tokenizer = tokenizers.source
+    labels = labels_of((tag for pair in train for tag in pair.target.split()), recipe, start)
+    short = recipe.data.max_length if recipe.training.on_long == "cut" else None
+    longest = recipe.data.max_length
+    return Prepared(
+        train=_encoded(train, tokenizer, labels, short, "training data"),
+        valid=_encoded(valid, tokenizer, labels, longest, "validation data"),
+        valid_pairs=[],
+        test_pairs=[],
+        tokenizers=tokenizers,
+        report=report,
+        name=recipe.data.name or str(recipe.data.train),
+        notes=report.lines() if report.kept < report.total else [],
+        test=_encoded(test, tokenizer, labels, longest, "test data") if test else None,
+        objective=Tags(tokenizer.pad or 0),
+        given={"head": "tokens", "classes": len(labels)},
+        labels=labels,
+        start=start,
+    )
+
+
+def _checked(recipe: Recipe, split: str, pairs: list[Pair]) -> list[Pair]:
+    for pair in pairs:
+        words, tags = len(pair.source.split()), len(pair.target.split())
+        if words != tags:
+            raise UserError(f"data.{split}: line {pair.line} has {words} words and {tags} tags; give each word one")
+    return pairs
+
+
+def _encoded(
+    pairs: Sequence[Pair], tokenizer: Tokenizer, labels: list[str], longest: int | None, name: str
+) -> TokenisedPairs:
+    """Sentences with their marks; target: for each token its class + 1, or 0."""
+    numbers = {label: number for number, label in enumerate(labels)}
+    sources, targets = [], []
+    for pair in pairs:
+        ids, classes = pieces_of(pair, tokenizer, numbers, name)
+        if longest is not None:
+            room = max(longest - tokenizer.template.added(), 0)
+            ids, classes = ids[:room], classes[:room]
+        before = len(tokenizer.template.before())
+        whole = tokenizer.wrap(ids)[0]
+        sources.append(whole)
+        targets.append([0] * before + classes + [0] * (len(whole) - before - len(classes)))
+    return TokenisedPairs.from_ids(sources, targets, [pair.line for pair in pairs], name)
+
+
+def pieces_of(pair: Pair, tokenizer: Tokenizer, numbers: dict[str, int], name: str) -> tuple[list[int], list[int]]:
+    """The ids of a sentence, and for each the class of its word + 1 if it is the word's first piece, else 0."""
+    words = pair.source.split()
+    ids: list[int] = []
+    classes: list[int] = []
+    for number, (tag, pieces) in enumerate(zip(pair.target.split(), _words(words, tokenizer))):
+        if tag not in numbers:
+            raise UserError(f"{name}, line {pair.line}: the tag {tag!r} of word {number + 1} is not in the training data")
+        ids += pieces
+        classes += [numbers[tag] + 1, *[0] * (len(pieces) - 1)][: len(pieces)]
+    return ids, classes
+
+
+def _words(words: list[str], tokenizer: Tokenizer) -> list[list[int]]:
+    """The ids of each word as it stands in the sentence, the space before it included."""
+    text = " ".join(words)
+    found = tokenizer.tokens(text)
+    starts: list[int] = []
+    at = 0
+    for word in words:
+        starts.append(at)
+        at += len(word) + 1
+    pieces: list[list[int]] = [[] for _ in words]
+    owner = 0
+    for number, (_, end) in zip(found.ids, found.offsets):
+        while owner + 1 < len(words) and end > starts[owner + 1]:
+            owner += 1
+        pieces[owner].append(number)
+    return pieces
+
+
+def _tags(data: TokenisedPairs) -> list[list[int]]:
+    return [[int(tag) - 1 for tag in data.pair(number)[1] if tag > 0] for number in range(len(data))]
+
+
+def _scores(given: list[list[int]], right: list[list[int]], labels: list[str]) -> dict[str, float]:
+    """Accuracy a word, and F1 of spans where the tags are IOB, else over the classes."""
+    flat = [tag for row in given for tag in row], [tag for row in right for tag in row]
+    if all(label == "O" or label[:2] in ("B-", "I-") for label in labels):
+        named = ([[labels[tag] for tag in row] for row in rows] for rows in (given, right))
+        return {"accuracy": accuracy(*flat), "f1": span_f1(*named)}
+    return {"accuracy": accuracy(*flat), "f1": macro_f1(*flat)}
+
+
+def look(model: Model, recipe: Recipe, prepared: Prepared) -> Look:
+    """Loss a word, accuracy and F1 (0 to 1)."""
+    loss, found = answers(model, recipe, prepared, prepared.valid)
+    right = _tags(prepared.valid)
+    return Look(loss, None, figures=_scores([found[i] for i in range(len(right))], right, prepared.labels))
+
+
+def test(model: Model, recipe: Recipe, prepared: Prepared) -> Tested | None:
+    """Accuracy and F1 in per cent, and the tags that were found for each test sentence."""
+    if prepared.test is None:
+        return None
+    _, found = answers(model, recipe, prepared, prepared.test)
+    right = _tags(prepared.test)
+    given = [found[number] for number in range(len(right))]
+    iob = all(label == "O" or label[:2] in ("B-", "I-") for label in prepared.labels)
+    signature = f"words:{sum(map(len, right))}|f1:{'spans' if iob else 'macro'}"
+    scores = _scores(given, right, prepared.labels)
+    made = {name: {"value": round(100 * value, 3), "signature": signature} for name, value in scores.items()}
+    return Tested(made, [" ".join(prepared.labels[tag] for tag in row) for row in given])
