@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
 from regard.checkpoints.folders import load_model, save_model
+from regard.errors import UserError
 from regard.models import bert, roberta
 
 transformers = pytest.importorskip("transformers")
@@ -174,6 +177,15 @@ def test_arguments_are_read_off_a_description(arguments):
     assert found is not None
     assert roberta.describe(**found) == description
     assert roberta.arguments(bert.describe(**OURS)) is None
+
+
+def test_a_missing_padding_id_is_refused(tmp_path, theirs):
+    theirs("RobertaModel", tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) | {"pad_token_id": None}
+    path.write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(UserError, match="config.json: positions are numbered after the padding id"):
+        load_model(tmp_path)
 
 
 def test_published_sizes():

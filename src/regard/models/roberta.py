@@ -40,6 +40,8 @@ def describe(
     """Arguments as BERT's. The table of positions has pad + 1 rows before that of the first token; the masked head always
     has gelu; the head of text classes drops out before each of its two layers."""
     made = bert.describe(**locals())
+    if not isinstance(pad, int):
+        raise ValueError(f"positions are numbered after the padding id: pad must be a number, not {pad}")
     embed = replace(made.encoder.embed, position=Learned(max_positions, pad + 1))
     last = made.head
     if head == "masked":
@@ -76,7 +78,8 @@ def weights(*, head: bert.Head, tied: str, **arguments: Any) -> Weights:
 
 def _format(kind: str, architecture: str, head: bert.Head) -> Format:
     def read(config: Mapping[str, Any]) -> dict[str, Any]:
-        return bert.reads(head)(config) | {"max_positions": config["max_position_embeddings"] - config["pad_token_id"] - 1}
+        before = (config["pad_token_id"] or 0) + 1
+        return bert.reads(head)(config) | {"max_positions": config["max_position_embeddings"] - before}
 
     def write(arguments: Mapping[str, Any]) -> dict[str, Any]:
         return bert.writes(arguments) | {"max_position_embeddings": arguments["max_positions"] + arguments["pad"] + 1}
