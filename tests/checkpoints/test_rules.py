@@ -13,11 +13,16 @@ from regard.checkpoints.rules import (
     Joined,
     Row,
     Rule,
+    Stacked,
+    Twice,
     Weights,
+    both,
     give,
+    read_classes,
     read_config,
     take,
     words,
+    write_classes,
     write_config,
 )
 from regard.errors import UserError
@@ -121,6 +126,26 @@ FORMAT = Format(
 )
 
 
+def test_twice_stored_is_written_twice_and_read_once():
+    """Either name alone will do; of two that differ the first is what the class computes with."""
+    rule = Rule(("decoder.bias", "bias"), "head.bias", Twice(), also=("bias", "decoder.bias"))
+    table, mine = Weights((rule,), ignored=frozenset({"bias", "decoder.bias"})), {"head.bias": torch.arange(3.0)}
+    given = give(table, mine)
+    assert set(given) == {"decoder.bias", "bias"}
+    for names in (("decoder.bias", "bias"), ("decoder.bias",), ("bias",)):
+        stored = {name: given[name] for name in names}
+        if len(names) == 2:
+            stored["bias"] = torch.zeros(3)
+        read = take(table, mine, {name: (3,) for name in stored}, stored.__getitem__, "FILE")
+        assert read["head.bias"].equal(mine["head.bias"])
+
+
+def test_weight_and_bias_of_one_layer_or_several():
+    assert both("a", "b") == [Rule("a.weight", "b.weight"), Rule("a.bias", "b.bias")]
+    joined = both("a", "b", "q", "k")
+    assert joined[1] == Rule(("a.q.bias", "a.k.bias"), "b.bias", Joined())
+
+
 def test_configuration_both_ways():
     arguments = read_config(FORMAT, {"width": 8, "colour": "red", "torch_dtype": "float32"}, "FILE")
     assert arguments == {"d_model": 8, "activation": "gelu", "placement": "post"}
@@ -156,3 +181,39 @@ def test_ckpt_06_forms_of_gelu():
     assert values["gelu"] == 0.841345
     assert values["gelu_new"] == values["gelu_pytorch_tanh"] == 0.841192
     assert values["swish"] == values["silu"]
+
+
+def test_matrices_of_experts_are_stacked_and_may_stand_in_another_form():
+    """Two kinds of three experts each; or all of them in one tensor, as it is here; under an older name too."""
+    kinds = tuple(f"h.#.{kind}.{number}" for kind in ("w1", "w3") for number in range(3))
+    rule = Rule(kinds, "blocks.#.expand", Stacked(3), instead=Rule("h.#.fused", "blocks.#.expand"))
+    table = Weights((rule, Rule("h.#.gate", "blocks.#.router", also=("old.#.gate",))))
+    shapes = {"expand": (3, 4, 5), "router": (3, 5)}
+    mine = {f"blocks.{n}.{name}": torch.randn(*shape) for n in (0, 1) for name, shape in shapes.items()}
+    given = give(table, mine)
+    assert torch.equal(given["h.1.w1.2"], mine["blocks.1.expand"][2, :2])
+    assert torch.equal(given["h.1.w3.0"], mine["blocks.1.expand"][0, 2:])
+    fused = {f"h.{n}.fused": mine[f"blocks.{n}.expand"] for n in (0, 1)}
+    fused |= {f"old.{n}.gate": given[f"h.{n}.gate"] for n in (0, 1)}
+    for theirs in (given, fused):
+        found = take(table, mine, {k: tuple(t.shape) for k, t in theirs.items()}, theirs.__getitem__, "FILE")
+        assert found.keys() == mine.keys()
+        assert all(torch.equal(found[name], mine[name]) for name in mine)
+    wrong = fused | {"h.0.fused": torch.zeros(3, 4, 7)}
+    with pytest.raises(UserError, match=r"misshapen: h\.0\.fused \(3×4×7, should be 3×4×5\)"):
+        take(table, mine, {k: tuple(t.shape) for k, t in wrong.items()}, wrong.__getitem__, "FILE")
+
+
+def test_number_of_classes_is_read_and_written():
+    assert read_classes({}) == read_classes({"id2label": None}) == 2
+    assert read_classes({"num_labels": 5}) == 5
+    assert read_classes(write_classes(3)) == 3
+    assert write_classes(2)["label2id"] == {"LABEL_0": 0, "LABEL_1": 1}
+
+
+def test_what_a_format_refuses_while_reading_is_the_user_s_mistake():
+    def read(config):
+        raise ValueError("the tide is out")
+
+    with pytest.raises(UserError, match=r"^FILE: the tide is out$"):
+        read_config(Format("kind", "Class", {}, lambda: Weights(()), read=read), {}, "FILE")

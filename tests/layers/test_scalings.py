@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import pytest
 import torch
 
 from regard.layers.positions import Rotary
-from regard.layers.scalings import ByWavelength, Interpolated, Yarn, yarn_gain
+from regard.layers.scalings import ByWavelength, Interpolated, Yarn, read_rope, write_rope, yarn_gain
 from regard.layout import Layout
 
 transformers = pytest.importorskip("transformers")
@@ -63,3 +64,51 @@ def test_yarn_takes_its_gain_from_the_factor_and_needs_two_pairs():
     assert yarn_gain(4.0, 0.707) == pytest.approx(0.0707 * math.log(4.0) + 1.0)
     with pytest.raises(ValueError, match="heads of at least 4 numbers"):
         Yarn(4.0, 64).rates(torch.ones(1))
+
+
+def theirs(**config) -> tuple[torch.Tensor, float, float]:
+    """Rates, gain and base of transformers for a configuration in any spelling."""
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    its = transformers.LlamaConfig(hidden_size=64, num_attention_heads=4, **config)
+    rope = its.rope_parameters
+    return *ROPE_INIT_FUNCTIONS[rope["rope_type"]](its, torch.device("cpu")), rope["rope_theta"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"rope_scaling": {"type": "linear", "factor": 2.0}, "rope_theta": 1e6},
+        {"rope_scaling": {"type": "yarn", "factor": 4.0}, "max_position_embeddings": 128},
+        {"rope_parameters": WAVES | {"factor": 8.0, "rope_theta": 5e5}, "max_position_embeddings": 64},
+        {"rope_parameters": {"rope_type": "yarn", "factor": 40.0, "mscale": 0.7, "mscale_all_dim": 1.0}}
+        | {"original_max_position_embeddings": 64, "rope_theta": 5e4, "max_position_embeddings": 2560},
+    ],
+)
+def test_configurations_in_any_spelling_mean_what_they_mean_there(config):
+    """Also where the length of training, the factor or the gain has to be worked out."""
+    found = read_rope({"max_position_embeddings": 2048} | copy.deepcopy(config))
+    want, gain, base = theirs(**({"max_position_embeddings": 2048} | copy.deepcopy(config)))
+    plain = 1.0 / base ** (torch.arange(0, 16, 2, dtype=torch.float32) / 16)
+    assert found["base"] == base
+    torch.testing.assert_close(found["scaling"].rates(plain), want, rtol=1e-6, atol=1e-9)
+    assert found["scaling"].gain == pytest.approx(gain)
+
+
+@pytest.mark.parametrize(("scaling", "rope"), [(None, {"rope_type": "default"}), *CASES])
+def test_what_is_written_is_read(scaling, rope):
+    written = write_rope(5e5, scaling)
+    assert read_rope(written | {"max_position_embeddings": 77}) == {"base": 5e5, "scaling": scaling}
+    for spelling in ("rope_parameters", "rope_scaling"):
+        its = {key: value for key, value in written.items() if key in (spelling, "rope_theta")}
+        if scaling is None or spelling in its:
+            assert read_rope(its) == {"base": 5e5, "scaling": scaling}
+    assert rope.items() <= written["rope_parameters"].items()
+
+
+def test_nothing_said_is_the_base_of_the_class_and_unknown_parts_are_not_written():
+    assert read_rope({}) == {"base": 10000.0, "scaling": None}
+    assert read_rope({"rope_parameters": None, "rope_theta": None}, 1e6) == {"base": 1e6, "scaling": None}
+    assert write_rope(1e4, object()) == {}
+    with pytest.raises(ValueError, match="yarn has no original_max_position_embeddings"):
+        read_rope({"rope_scaling": {"type": "yarn", "factor": 4.0}})

@@ -107,7 +107,12 @@ class Load:
 
     def __init__(self) -> None:
         self.counts: Tensor | None = None
-        self._layers: list[Tensor] = []
+
+    def add(self, layer: int, layers: int, counts: Tensor) -> None:
+        """Count the choices Float[E] of one of so many layers."""
+        if self.counts is None:
+            self.counts = counts.new_zeros(layers, len(counts))
+        self.counts[layer] += counts
 
     def shares(self) -> Tensor:
         """Float[L E]: the share of each expert in the choices of its layer; even use is 1/E. ValueError: nothing yet."""
@@ -125,10 +130,7 @@ def expert_load(model: nn.Module) -> Iterator[Load]:
         frame = args[1]
         logits = frame.routed[-1].detach()
         real = frame.layout.real.expand(logits.shape[0], -1)
-        counts = counted(logits[real].float(), module.active)
-        if load.counts is None:
-            load.counts = counts.new_zeros(len(layers), module.count)
-        load.counts[number] += counts
+        load.add(number, len(layers), counted(logits[real].float(), module.active))
 
     def hook(number: int) -> Any:
         return lambda module, args, out: note(number, module, args)

@@ -155,11 +155,8 @@ HARMLESS = words("initializer_range pretraining_tp rope_theta rope_scaling rope_
 
 def weights(*, num_heads: int, num_kv_heads: int, head_dim: int, **its: Any) -> Weights:
     """The tensors of LlamaForCausalLM and LlamaForSequenceClassification for these arguments of `describe`."""
-    theirs, ours, rows = (
-        "model.layers.#",
-        "decoder.blocks.#",
-        [n * head_dim for n in (num_heads, num_kv_heads, num_kv_heads)],
-    )
+    theirs, ours = "model.layers.#", "decoder.blocks.#"
+    rows = tuple(count * head_dim for count in (num_heads, num_kv_heads, num_kv_heads))
     also = ("lm_head.weight",) if its["tied"] and its["head"] == "next" else ()
     rules = [Rule("model.embed_tokens.weight", "decoder.embed.tokens.weight", also=also)]
     for kind in ("weight", "bias"):
