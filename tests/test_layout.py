@@ -119,3 +119,20 @@ def test_marks_stay_with_their_tokens(layout):
     assert marked.then(marked.next(2)).mark.tolist() == [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0]]
     assert marked.to("cpu").mark is not None
     assert marked.then(marked.next()).whole == layout.then(layout.next()).whole
+
+
+def test_rows_of_two_layouts_stand_below_each_other_filled_up_on_the_left():
+    upper, lower = Layout.unpadded(2), Layout.padded([4, 1], left=True)
+    both = upper.below(3, lower, 2)
+    assert (both.whole, both.length, both.longest) == (False, 4, 4)
+    assert both.lengths(5).tolist() == [2, 2, 2, 4, 1]
+    assert both.position[both.real].tolist() == [0, 1] * 3 + [0, 1, 2, 3, 0]
+    assert both.real[:, -1].all()
+    assert both.empty() == 0
+    rest = both.take(torch.tensor([4, 0]))
+    assert rest.empty() == 2
+    assert rest.last(2).lengths(2).tolist() == [1, 2]
+    assert rest.last(2).empty() == 0
+    assert Layout.unpadded(3).empty() == 0
+    with pytest.raises(ValueError, match="marks"):
+        replace(upper, mark=torch.ones(1, 2)).below(1, lower, 2)

@@ -14,6 +14,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 Side = Literal["both", "right"]
 
@@ -162,6 +163,34 @@ class Layout:
         )
         longest, several = max(self.longest, more.longest), self.several or more.several
         return Layout(position, document, False, 0, self.length + more.length, longest, mark, several)
+
+    def below(self, rows: int, other: Layout, other_rows: int) -> Layout:
+        """The rows of this layout and those of another below them, both filled up on the left with padding. ValueError: they
+        are marked."""
+        if self.mark is not None or other.mark is not None:
+            raise ValueError("rows of tokens that carry marks cannot be joined")
+        length = max(self.length, other.length)
+        pairs = ((self, rows), (other, other_rows))
+        position, document = (
+            torch.cat([functional.pad(t(its).expand(n, -1), (length - its.length, 0), value=fill) for its, n in pairs])
+            for t, fill in ((lambda its: its.position, 0), (lambda its: its.document, -1))
+        )
+        longest, several = max(self.longest, other.longest), self.several or other.several
+        return Layout(position, document, False, 0, length, longest, None, several)
+
+    def empty(self) -> int:
+        """How many columns on the left are padding in all rows."""
+        if self.whole:
+            return 0
+        return int((self.real.any(0).cumsum(0) == 0).sum())
+
+    def last(self, length: int) -> Layout:
+        """The last `length` columns of a padded layout."""
+        first = self.length - length
+        mark = None if self.mark is None else self.mark[:, first:]
+        return replace(
+            self, position=self.position[:, first:], document=self.document[:, first:], whole=False, length=length, mark=mark
+        )
 
     def _marks(self, more: Layout) -> Tensor | None:
         """The marks of both layouts, zeros where one has none; None if neither has."""

@@ -73,3 +73,26 @@ def test_a_state_counts_its_columns_and_its_rows():
         state.read(Layout.unpadded(1, 3), 2)
     state.rewind(1)
     assert state.length == 1
+
+
+def test_states_join_and_empty_columns_go():
+    states = []
+    for rows, columns in ((2, 3), (1, 5)):
+        state, own = BlockState([Cache(6)], None, Layout.unpadded(0)), torch.ones(rows, 1, columns, 2) * columns
+        state.read(Layout.unpadded(columns), rows)
+        state.caches[0].extend(own, -own)
+        states.append(state)
+    state, other = states
+    state.join(other)
+    cache = state.caches[0]
+    assert (state.rows, state.sentences, state.length, cache.length) == (3, 3, 5, 5)
+    assert cache.keys[:, 0, :5, 0].tolist() == [[0, 0, 3, 3, 3]] * 2 + [[5] * 5]
+    assert torch.equal(cache.values[:, :, :5], -cache.keys[:, :, :5])
+    state.keep(torch.tensor([0, 1]))
+    state.trim(3)
+    assert state.length == 5
+    state.trim()
+    assert (state.length, cache.length) == (3, 3)
+    assert cache.keys[:, 0, :3, 0].tolist() == [[3, 3, 3]] * 2
+    with pytest.raises(ValueError, match="memory"):
+        state.join(BlockState([], Memory(torch.randn(1, 2, 2), Layout.unpadded(2)), Layout.unpadded(0)))

@@ -70,6 +70,30 @@ class Cache:
             kept.append(new)
         self.keys, self.values = kept
 
+    def join(self, other: Cache, length: int) -> None:
+        """Add the rows of another cache below; both are filled up on the left to `length` columns of zeros."""
+        mine, its = (self.keys, self.values), (other.keys, other.values)
+        room = max(self.room, other.room, length)
+        joined = []
+        for upper, lower in zip(mine, its, strict=True):
+            assert upper is not None
+            assert lower is not None
+            new = upper.new_zeros(len(upper) + len(lower), upper.shape[1], room, upper.shape[3])
+            new[: len(upper), :, length - self.length : length] = upper[:, :, : self.length]
+            new[len(upper) :, :, length - other.length : length] = lower[:, :, : other.length]
+            joined.append(new)
+        self.keys, self.values = joined
+        self.room, self.length = room, length
+
+    def trim(self, first: int) -> None:
+        """Forget the first columns."""
+        for name in ("keys", "values"):
+            old = getattr(self, name)
+            new = torch.empty_like(old)
+            new[:, :, : self.length - first] = old[:, :, first : self.length]
+            setattr(self, name, new)
+        self.length -= first
+
     def keep(self, sentences: Tensor) -> None:
         """Keep the memory's rows chosen by index."""
         if self._across is not None:
@@ -117,6 +141,27 @@ class BlockState:
             self.memory = self.memory.take(sentences)
         for cache in self.caches:
             cache.keep(sentences)
+
+    def join(self, other: BlockState) -> None:
+        """Add the rows of another state of the same decoder below, neither with a memory. The one that has read fewer
+        columns is filled up with padding on the left."""
+        if self.memory is not None or other.memory is not None:
+            raise ValueError("states that read a memory cannot be joined")
+        length = max(self.length, other.length)
+        for mine, its in zip(self.caches, other.caches, strict=True):
+            mine.join(its, length)
+        self.layout = self.layout.below(self.rows, other.layout, other.rows)
+        self.rows += other.rows
+        self.sentences = self.rows
+
+    def trim(self, least: int = 1) -> None:
+        """Forget the columns on the left that are padding in all rows, if there are so many at least."""
+        empty = self.layout.empty()
+        if empty < least:
+            return
+        self.layout = self.layout.last(self.length - empty)
+        for cache in self.caches:
+            cache.trim(empty)
 
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` columns."""
