@@ -33,6 +33,8 @@ def with_head(model: nn.Module, head: Any, classes: int | None = None) -> tuple[
     if isinstance(head, str):
         made = _described(family, arguments, head, classes)
         description = replace(old.description, head=made.head, tied=made.tied)
+        if (made.decoder is None) != (description.decoder is None):  # the one half reads as the other for this head
+            description = replace(description, encoder=description.decoder, decoder=description.encoder)
     else:
         tied = "embeddings" if old.description.tied in ("all", "embeddings") else "no"
         description = replace(old.description, head=head, tied=tied)
@@ -41,11 +43,16 @@ def with_head(model: nn.Module, head: Any, classes: int | None = None) -> tuple[
     new = new.to(old.device, next(old.parameters()).dtype).train(old.training)
     kept = {name.replace("_orig_mod.", ""): tensor for name, tensor in old.state_dict().items()}
     tensors = named_tensors(new)
-    fresh = [name for name in tensors if name.startswith("head.")]
+    fresh = []
     with torch.no_grad():
         for name, tensor in tensors.items():
-            if name not in fresh:
-                tensor.copy_(kept[name])
+            half, _, rest = name.partition(".")
+            other = f"{'decoder' if half == 'encoder' else 'encoder'}.{rest}"
+            stored = None if half == "head" else next((kept[at] for at in (name, other) if at in kept), None)
+            if stored is None:
+                fresh.append(name)
+            else:
+                tensor.copy_(stored)
     return new, fresh
 
 

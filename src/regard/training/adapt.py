@@ -1,9 +1,10 @@
-"""Which weights a training learns: all, some by name, or low-rank updates alone."""
+"""Whether a model can learn a task, and which of its weights do: all, some by name, or low-rank updates alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 from torch import nn
 
@@ -11,6 +12,37 @@ from regard.errors import UserError
 from regard.layers import lora
 from regard.training.recipe import Recipe
 from regard.training.wording import nearest
+
+
+HALVES = {
+    "translation": "an encoder and a decoder",
+    "spans": "an encoder and a decoder",
+    "denoising": "an encoder and a decoder",
+    "language": "a decoder alone",
+    "permutation": "a decoder alone",
+    "masked": "an encoder alone",
+    "images": "an encoder alone",
+}
+"""What a task needs, by its kind; others take any model."""
+
+
+def check_model(model: Any, kind: str, packed: bool) -> None:
+    """UserError if a model (regard.architecture.Model) cannot learn a kind of task, or reads packed rows that it cannot keep
+    apart."""
+    both = model.encoder is not None and model.decoder is not None
+    found = "an encoder and a decoder" if both else f"{'a decoder' if model.encoder is None else 'an encoder'} alone"
+    wanted = HALVES.get(kind, found)
+    if found != wanted:
+        raise UserError(f"task.kind: {kind} needs {wanted}; model.architecture gives {found}: choose another")
+    if kind == "permutation" and not hasattr(model.decoder, "ordered"):
+        raise UserError(
+            "task.kind: permutation needs a decoder that predicts in any order; choose another model.architecture"
+        )
+    if packed and not model.packs:
+        raise UserError(
+            "task.pack: this model reads token after token through one state and cannot keep packed texts apart;"
+            " set task.pack: false"
+        )
 
 
 def choose_weights(model: nn.Module, recipe: Recipe) -> list[str]:

@@ -25,7 +25,7 @@ from regard.checkpoints.folders import load_weights, save_model
 from regard.errors import UserError
 from regard.files import write_text
 from regard.training import resume
-from regard.training.adapt import choose_weights
+from regard.training.adapt import check_model, choose_weights
 from regard.training.optimizers import build_optimizer
 from regard.training.prepare import Prepared, limits
 from regard.training.recipe import Recipe, describe_model
@@ -98,11 +98,7 @@ class Run:
             assert recipe.model.architecture is not None
             model = describe_model(recipe, prepared.tokenizers, prepared.given).build()
             models.find(recipe.model.architecture).initialise(model)
-        if prepared.packed and not model.packs:
-            raise UserError(
-                "task.pack: this model reads token after token through one state and cannot keep packed texts apart;"
-                " set task.pack: false"
-            )
+        check_model(model, recipe.task.kind, prepared.packed)
         return model
 
     @property

@@ -25,6 +25,10 @@ KINDS: dict[str, dict[str, Any]] = {
         "model": SMALL | {"architecture": "gpt2", "max_positions": 64},
     },
     "masked": {"task": {"kind": "masked", "whole_words": True}, "model": ENCODER | {"architecture": "bert"}},
+    "permutation": {
+        "task": {"kind": "permutation"},
+        "model": SMALL | {"architecture": "xlnet"},
+    },
     "spans": {"task": {"kind": "spans", "share": 0.3}, "model": SMALL | {"architecture": "t5", "head_dim": 8}},
     "denoising": {
         "task": {"kind": "denoising", "delete": 0.1, "rotate": 0.5},

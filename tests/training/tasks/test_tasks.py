@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from regard.checkpoints.folders import load_model
+from regard.errors import UserError
 from regard.training import tasks
 from regard.training.journal import read_log
 from regard.training.loop import steps, train
@@ -19,7 +20,7 @@ from regard.training.recipe import Recipe
 from regard.training.run import Run
 from regard.training.sections import TaskKind
 
-KINDS = ["language", "blocks", "masked", "spans", "denoising", "classification", "pairs", "tagging", "images"]
+KINDS = ["language", "blocks", "masked", "permutation", "spans", "denoising", "classification", "pairs", "tagging", "images"]
 
 
 def test_every_kind_has_a_module_that_keeps_the_promise() -> None:
@@ -62,3 +63,33 @@ def test_the_loss_falls_and_a_resumed_run_equals_an_unbroken_one(
 
 def evaluations(output: Path) -> list[dict[str, Any]]:
     return [entry for entry in read_log(output) if "valid_loss" in entry]
+
+
+FINE = [("masked", "classification"), ("permutation", "classification"), ("language", "classification")]
+BODIES = {"masked": "encoder.blocks.0.", "permutation": "", "language": "decoder.blocks.0."}
+
+
+@pytest.mark.parametrize(("first", "then"), [*FINE, ("masked", "tagging"), ("masked", "pairs")])
+def test_a_pretrained_folder_is_fine_tuned_with_a_fresh_head(
+    made: Callable[..., Recipe], tmp_path: Path, capsys: pytest.CaptureFixture[str], first: str, then: str
+) -> None:
+    pretrained = tmp_path / "pretrained"
+    train(made(first), pretrained)
+    model = {"from": str(pretrained), "fresh_head": True}
+    recipe = made(then, model=model, training={"max_steps": 4})
+    capsys.readouterr()
+    run = Run(recipe, prepare(recipe), tmp_path / "probe")
+    assert any(note.startswith("fresh head, untrained: head.") for note in run.notes)
+    old = load_file(pretrained / "model.safetensors")
+    rows = run.plain.state_dict()
+    tokens = next(t for name, t in rows.items() if name.endswith("embed.tokens.weight"))
+    assert any(t.shape == tokens.shape and torch.equal(t, tokens) for t in old.values())
+    train(recipe, tmp_path / "tuned")
+    said = " ".join(capsys.readouterr().err.split())
+    assert "fresh head, untrained: head." in said
+    tuned, _, meta = load_model(tmp_path / "tuned")
+    assert meta["labels"]
+    again = made(then, model={"from": str(tmp_path / "tuned")}, training={"max_steps": 2})
+    train(again, tmp_path / "more")  # its head is kept, and needs no word
+    with pytest.raises(UserError, match="set model.fresh_head: true"):
+        train(made(then, model={"from": str(pretrained)}), tmp_path / "not")
