@@ -6,10 +6,7 @@ files, `README.md` (model card), and `regard.json`: the description and what is 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +22,13 @@ from regard.architecture import Description, Model, from_json, to_json
 from regard.checkpoints.card import card
 from regard.checkpoints.fit import check_fit, ids_of
 from regard.checkpoints.generation import GENERATION, read_generation, written
+from regard.checkpoints.known import sifted
 from regard.checkpoints.preprocessor import PREPROCESSOR
-from regard.checkpoints.known import checked
+from regard.checkpoints.replace import cut_off, replaced
 from regard.checkpoints.rules import Format, Weights, give, read_config, same_names, take, write_config
 from regard.checkpoints.tensors import FILE, INDEX, SHARD_BYTES, TensorFiles, read_json, write_tensors
 from regard.errors import UserError
-from regard.files import sync, write_json, write_text
+from regard.files import write_json, write_text
 
 CONFIG, OWN, CARD = "config.json", "regard.json", "README.md"
 OWN_VERSION = 1
@@ -104,7 +102,7 @@ def save_model(
     own = {"version": OWN_VERSION, "regard": regard.__version__, "description": to_json(model.description)} | meta
     usual = SEARCH if model.encoder is not None else SEARCH | {"num_beams": 1}  # a language model goes on greedily
     search = usual | {k: v for k, v in dict(meta.get("search") or {}).items() if v is not None}
-    with _written_whole(folder) as new:
+    with replaced(folder, CONFIG, _is_ours) as new:
         write_tensors(new, give(weights, tensors), shard_bytes)
         if tokenizers is not None:
             tokenizers.save(new)
@@ -136,44 +134,6 @@ def _labels_config(labels: Sequence[str]) -> dict[str, Any]:
     return {"id2label": {str(i): name for i, name in numbered}, "label2id": {name: i for i, name in numbered}}
 
 
-@contextlib.contextmanager
-def _written_whole(folder: Path) -> Any:
-    """A new folder beside `folder`, which takes its place, or whose files do, once the block ends without an error."""
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder}: is a file; a model needs a folder")
-    new = None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        new = folder.absolute().parent / f".{folder.absolute().name}.{os.getpid()}.new"
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir()
-        yield new
-        for file in new.iterdir():
-            file.chmod(new.stat().st_mode & 0o666)  # safetensors writes for the owner alone
-            sync(file)
-        sync(new)
-        _put(new, folder)
-        sync(folder.parent)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot write the model ({error.strerror or error})") from error
-    finally:
-        if new is not None:
-            shutil.rmtree(new, ignore_errors=True)
-
-
-def _put(new: Path, folder: Path) -> None:
-    if not folder.exists() or not any(folder.iterdir()):
-        os.replace(new, folder)
-        return
-    names = {file.name for file in new.iterdir()}
-    stale = [f for f in folder.iterdir() if f.name not in names and _is_ours(f.name)]
-    for file in sorted(new.iterdir(), key=lambda f: f.name == CONFIG):  # a folder without its weights has no new config
-        os.replace(file, folder / file.name)
-    for file in stale:
-        file.unlink()
-    sync(folder)
-
-
 def _is_ours(name: str) -> bool:
     shard = name.startswith("model-0") and name.endswith(".safetensors")
     return shard or name in (
@@ -198,6 +158,10 @@ def locate(name: str | Path) -> Path:
     looked for."""
     path = Path(name)
     if path.is_dir():
+        if not (path / CONFIG).is_file() and (kept := cut_off(path)):
+            raise UserError(
+                f"{path}: a save into it was cut off; {kept[-1]} holds the new model whole: use that, or save again"
+            )
         return path
     if path.exists():
         raise UserError(f"{path}: is a file; a model is a folder with config.json and {FILE}")
@@ -246,7 +210,7 @@ def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
         return _checked(Plan(told, None, ids, meta), folder)
     module, form = chosen_format(config, folder)
     where = str(folder / CONFIG)
-    arguments = read_config(form, checked(form, config, where), where)
+    arguments = read_config(form, sifted(form, config, where), where)
     arguments |= form.peek(files.shapes, files.read) if files is not None else {}
     try:
         description = module.describe(**arguments)

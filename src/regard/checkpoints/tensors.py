@@ -59,7 +59,7 @@ class TensorFiles:
         if pickles:
             raise UserError(
                 f"{folder}: {pickles[0]} is not opened, because such files can run code; only .safetensors is read"
-                " (transformers writes it with save_pretrained)"
+                " (`regard convert FOLDER NEW --allow-pickle` takes the tensors out of pytorch_model.bin and runs nothing)"
             )
         raise UserError(f"{folder}: there is no {FILE} in this folder")
 

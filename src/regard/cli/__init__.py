@@ -17,10 +17,14 @@ VERBS = {
     "plan": "parameters, memory and time of a recipe, before running it",
     "train": "train a model by a recipe",
     "translate": "translate arguments or stdin, a line for a line",
+    "generate": "go on with prompts, or answer in a chat",
+    "classify": "label texts, pairs, tokens or images",
+    "embed": "vectors of texts",
     "evaluate": "score a model or a file of translations",
     "compare": "compare two systems with paired bootstrap",
     "average": "average the weights of several model folders",
     "verify": "compare a model folder with transformers, layer by layer",
+    "convert": "write a model of another program, or in another number type, as a model folder",
     "info": "what a model folder holds",
 }
 
