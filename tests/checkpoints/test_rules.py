@@ -136,7 +136,7 @@ def test_twice_stored_is_written_twice_and_read_once():
         stored = {name: given[name] for name in names}
         if len(names) == 2:
             stored["bias"] = torch.zeros(3)
-        read = take(table, mine, {name: (3,) for name in stored}, stored.__getitem__, "FILE")
+        read = take(table, mine, dict.fromkeys(stored, (3,)), stored.__getitem__, "FILE")
         assert read["head.bias"].equal(mine["head.bias"])
 
 

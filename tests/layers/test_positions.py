@@ -71,6 +71,16 @@ def test_learned_positions_end():
         module(torch.zeros(1, 1, 6), Layout.unpadded(1, 4))
 
 
+@pytest.mark.parametrize(("offset", "row"), [(0, 0), (2, 1)])
+def test_padding_may_reach_past_the_table(offset, row):
+    """A batch filled up to more columns than there are positions; padding has the row before the first, if there is one."""
+    module = Learned(4, offset).build(6)
+    added = module(torch.zeros(2, 9, 6), Layout.padded([4, 2], 9))
+    torch.testing.assert_close(added[0, :4], module.table.weight[offset:])
+    assert (added[0, 4:] == module.table.weight[row]).all()
+    assert (added[1, 2:] == module.table.weight[row]).all()
+
+
 def test_no_positions_change_nothing():
     x = torch.randn(1, 3, 6)
     assert NoPositions().build(6)(x, Layout.unpadded(3)) is x
