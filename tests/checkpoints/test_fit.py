@@ -7,9 +7,10 @@ import json
 import pytest
 import torch
 
+from regard.checkpoints.fit import extended
 from regard.checkpoints.folders import save_model
 from regard.errors import UserError
-from regard.models import transformer
+from regard.models import bert, transformer
 from regard.text.tokenizer import Plan, Tokenizers, train_tokenizer
 from regard.translator import Translator, load
 
@@ -71,3 +72,16 @@ def test_ckpt_12_ids_disagree(tmp_path, shared):
     with pytest.raises(UserError) as error:
         load(tmp_path)
     assert "pad is 1 in the model and 0 in the tokenizer; eos is 0 in the model and 3 in the tokenizer" in str(error.value)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"tied": "no"}, {"head": "class", "classes": 3}])
+def test_an_encoder_alone_is_extended_too(arguments):
+    """A masked head grows with its embedding, tied or not; a head of classes stays as it is."""
+    torch.manual_seed(1)
+    sizes = {"vocab_size": 13, "num_layers": 1, "d_model": 8, "d_ff": 8, "num_heads": 2, "max_positions": 9}
+    old = bert.describe(**sizes, **arguments).build().eval()
+    new, ids = extended(old, 16, 0), torch.tensor([[3, 4, 5]])
+    assert new.description == bert.describe(**sizes | {"vocab_size": 16}, **arguments)
+    before, after = old(ids).logits, new(ids).logits
+    torch.testing.assert_close(after[..., : before.shape[-1]], before)
+    assert after.shape[-1] == (3 if arguments.get("classes") else 16)

@@ -55,7 +55,9 @@ def extended(model: Model, source: int, target: int) -> Model:
         None if half is None else replace(half, embed=replace(half.embed, vocab_size=max(size, half.embed.vocab_size)))
         for half, size in ((its.encoder, source), (its.decoder, target))
     )
-    head = its.head if decoder is None else replace(its.head, vocab_size=max(target, its.head.vocab_size))
+    head, size = its.head, source if decoder is None else target
+    if hasattr(head, "vocab_size"):  # a head of classes or vectors has no word to add
+        head = replace(head, vocab_size=max(size, head.vocab_size))
     wider = replace(its, encoder=encoder, decoder=decoder, head=head)
     if wider == its:
         return model
