@@ -86,6 +86,31 @@ def test_ckpt_08_missing_unexpected_and_misshapen_in_one_error():
     )
 
 
+def test_ckpt_08_what_is_tied_wrongly_stands_in_the_same_error():
+    """S-CKPT-08: names that are missing, and tied or derived tensors that are not what they should be, all at once."""
+    given = give(TABLE, ours())
+    given |= {"lm_head": given["wte"] + 1, "steps": torch.ones(5, 2)}
+    del given["bias"]
+    with pytest.raises(UserError) as error:
+        taken(given)
+    assert str(error.value) == (
+        "FILE: the weights do not fit the configuration; missing: bias; wrong: lm_head and wte should be one tied"
+        " tensor, but their values differ, steps is not what the configuration says (it differs by up to 3)"
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_derived_tensors_are_compared_as_exactly_as_they_are_stored(dtype):
+    sines = torch.linspace(0.0, 1.0, 99)[:, None].sin()
+    table = Weights((Rule("w", "w"),), (Derived("sines", lambda shape: sines, (99, 1)),))
+    tensors = {"w": torch.ones(1), "sines": sines.to(dtype)}
+    shapes = {"w": (1,), "sines": (99, 1)}
+    assert take(table, {"w": torch.ones(1)}, shapes, tensors.__getitem__, "FILE").keys() == {"w"}
+    tensors["sines"] = (sines * 1.02).to(dtype)
+    with pytest.raises(UserError, match="sines is not what the configuration says"):
+        take(table, {"w": torch.ones(1)}, shapes, tensors.__getitem__, "FILE")
+
+
 def test_tied_tensors_may_stand_under_another_name():
     given = give(TABLE, ours())
     given["lm_head"] = given["wte"].clone()
