@@ -208,8 +208,8 @@ def _install(model: Model, place: Place, a: Tensor, b: Tensor, alpha: float, dro
     if after - first != len(place.rows) or a.shape[1] != layer.in_features or len(b) != len(place.rows):
         raise UserError(f"{folder / TENSORS}: the update of {place.theirs} does not fit this model")
     slices = {rows: name for name, rows in rows_of(model, place.ours).items()}
-    update = Update(layer.in_features, first, after, len(a), alpha, dropout).to(layer.weight.device, layer.weight.dtype)
+    update = Update(layer.in_features, first, after, len(a), alpha, dropout)
+    layer.add(slices.get((first, after), f"rows_{first}"), update)
     with torch.no_grad():
         update.a.copy_(a)
         update.b[place.rows - first] = b.to(update.b)
-    layer.updates[slices.get((first, after), f"rows_{first}")] = update

@@ -48,6 +48,10 @@ class Adapted(nn.Linear):
         self.updates = nn.ModuleDict()
         self.kept: Tensor | None = None
 
+    def add(self, name: str, update: Update) -> None:
+        """Hold one more update, where the weight is and of its number type."""
+        self.updates[name] = update.to(self.weight.device, self.weight.dtype).train(self.training)
+
     @property
     def parts(self) -> list[tuple[str, Update]]:
         """The updates by name."""
@@ -80,7 +84,7 @@ class Adapted(nn.Linear):
         y = F.linear(x, self.weight, self.bias)
         if self.kept is None:
             for _, update in self.parts:
-                y[..., update.first : update.after] += update(x)
+                y = y + F.pad(update(x), (update.first, self.out_features - update.after))
         return y
 
 
@@ -99,7 +103,7 @@ def adapt(model: nn.Module, targets: Sequence[str], rank: int, alpha: float, dro
                 first, after = slices[target]
                 adapted = adapted_layer(model, name)
                 update = Update(layer.in_features, first, after, rank, alpha, dropout)
-                adapted.updates[target] = update.to(layer.weight.device, layer.weight.dtype)
+                adapted.add(target, update)
                 found.append(f"{name}.{target}" if (first, after) != (0, layer.out_features) else name)
                 missing.discard(target)
     if missing:

@@ -13,7 +13,6 @@ from regard.layers import lora
 from regard.training.recipe import Recipe
 from regard.training.wording import nearest
 
-
 HALVES = {
     "translation": "an encoder and a decoder",
     "spans": "an encoder and a decoder",

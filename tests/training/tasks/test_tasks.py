@@ -87,9 +87,9 @@ def test_a_pretrained_folder_is_fine_tuned_with_a_fresh_head(
     train(recipe, tmp_path / "tuned")
     said = " ".join(capsys.readouterr().err.split())
     assert "fresh head, untrained: head." in said
-    tuned, _, meta = load_model(tmp_path / "tuned")
+    _, _, meta = load_model(tmp_path / "tuned")
     assert meta["labels"]
     again = made(then, model={"from": str(tmp_path / "tuned")}, training={"max_steps": 2})
     train(again, tmp_path / "more")  # its head is kept, and needs no word
-    with pytest.raises(UserError, match="set model.fresh_head: true"):
+    with pytest.raises(UserError, match=r"set model\.fresh_head: true"):
         train(made(then, model={"from": str(pretrained)}), tmp_path / "not")
