@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from regard.checkpoints.folders import load_model, save_model
+from regard.checkpoints.fresh import with_head
 from regard.errors import UserError
 from regard.layers.masks import lower
 from regard.layout import Layout
@@ -179,3 +180,10 @@ def test_marks_are_the_global_tokens():
     assert moved((0,))
     assert moved((15,))
     assert moved((29,))
+
+
+def test_a_head_of_classes_on_a_pretrained_body_makes_the_first_token_global(randomised):
+    new, fresh = with_head(randomised(longformer.describe(**OURS).build()), "class", 3)
+    assert new.description == longformer.describe(**OURS, head="class", classes=3)
+    assert all(name.startswith("head.") for name in fresh)
+    assert new.encoder.blocks[0].attention.marked.first == 1

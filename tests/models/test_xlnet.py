@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.architecture import Targets
 from regard.checkpoints.folders import load_model, save_model
+from regard.checkpoints.fresh import with_head
 from regard.decoding.options import Search
 from regard.decoding.search import search
 from regard.errors import UserError
@@ -342,3 +343,15 @@ def test_marked_tokens_cannot_follow_unmarked_ones(randomised):
     model.step(torch.tensor([[5, 6]]), state)
     with pytest.raises(ValueError, match="order of prediction"):
         model.decoder(torch.tensor([[7]]), state, replace(Layout.unpadded(1, 2), mark=torch.zeros(1, 1, dtype=torch.long)))
+
+
+def test_a_head_of_classes_on_a_pretrained_body_reads_both_ways(randomised):
+    old = randomised(xlnet.describe(**OURS).build())
+    new, fresh = with_head(old, "class", 3)
+    assert new.description == xlnet.describe(**OURS, head="class", classes=3)
+    assert all(name.startswith("head.") for name in fresh)
+    ids, layout = torch.randint(4, 23, (2, 6)), replace(Layout.unpadded(6), mark=torch.zeros(1, 6, dtype=torch.long))
+    assert torch.equal(new.encode(ids).states, old.decoder(ids, old.start(None, 0), layout))
+    back, fresh = with_head(new, "next")
+    assert "decoder.asked" in fresh
+    assert back.description == old.description

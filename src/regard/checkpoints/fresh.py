@@ -31,10 +31,7 @@ def with_head(model: nn.Module, head: Any, classes: int | None = None) -> tuple[
     old = unwrap(model)
     family, arguments = _family(old.description)
     if isinstance(head, str):
-        made = _described(family, arguments, head, classes)
-        description = replace(old.description, head=made.head, tied=made.tied)
-        if (made.decoder is None) != (description.decoder is None):  # the one half reads as the other for this head
-            description = replace(description, encoder=description.decoder, decoder=description.encoder)
+        description = _described(family, arguments, head, classes)  # its body may read in another way for this head
     else:
         tied = "embeddings" if old.description.tied in ("all", "embeddings") else "no"
         description = replace(old.description, head=head, tied=tied)

@@ -141,7 +141,7 @@ class Spots:
         index = self.columns.clamp(max=self.length - 1).expand(rows, -1)
         position, document, *mark = (t.expand(rows, -1).gather(1, index) for t in fields)
         document = document.masked_fill(~self.valid, -1)
-        return Layout(position, document, False, 0, count, layout.longest, *(mark or [None]), layout.several)
+        return Layout(position, document, False, 0, count, layout.longest, mark[0] if mark else None, layout.several)
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,7 +65,8 @@ def arguments(description: Description) -> dict[str, Any] | None:
     try:
         found = bert.read_off(description)
         its = [block.attention for block in description.encoder.blocks]
-        found |= {"window": tuple(a.window for a in its), "global_tokens": its[0].first}
+        usual = its[0].first == int(found["head"] == "class")
+        found |= {"window": tuple(a.window for a in its), "global_tokens": None if usual else its[0].first}
         return found if describe(**found) == description else None
     except (AttributeError, IndexError, TypeError, ValueError):
         return None
@@ -97,8 +98,7 @@ def _format(architecture: str, head: bert.Head) -> Format:
         return bert.reads(head)(config) | {"max_positions": config["max_position_embeddings"] - config["pad_token_id"] - 1}
 
     def write(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-        usual = arguments["global_tokens"] == int(head == "class")
-        if not usual or arguments["class_dropout"] not in (None, arguments["dropout"]):
+        if arguments["global_tokens"] is not None or arguments["class_dropout"] not in (None, arguments["dropout"]):
             return None
         return bert.writes(arguments) | {"max_position_embeddings": arguments["max_positions"] + arguments["pad"] + 1}
 
