@@ -52,7 +52,7 @@ class Classification:
 class Classifier(Loaded):
     """A model whose head gives a class of a text, a token or an image."""
 
-    what = "a classifier, which gives a label of each text, token or image"
+    what = "a classifier"
     use = "regard classify"
 
     def __init__(self, model: Model, tokenizers: Tokenizers | None, meta: Mapping[str, Any] | None = None) -> None:

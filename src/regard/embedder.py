@@ -15,7 +15,7 @@ from regard.loaded import Loaded, in_windows
 class Embedder(Loaded):
     """A model whose head gives a vector of a whole text."""
 
-    what = "an embedder, which gives a vector of each text"
+    what = "an embedder"
     use = "regard embed"
 
     def embed(self, texts: Sequence[str], *, batch_tokens: int = BATCH_TOKENS) -> np.ndarray:

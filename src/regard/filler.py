@@ -27,7 +27,7 @@ class Filling:
 class Filler(Loaded):
     """A model that predicts hidden tokens."""
 
-    what = "a model of hidden tokens, which fills masks"
+    what = "a model of masked tokens"
     use = "regard.load(…).fill(text) in Python"
 
     @property

@@ -52,7 +52,7 @@ class Generation:
 class Generator(Loaded):
     """A model that goes on with a text."""
 
-    what = "a language model, which goes on with a text"
+    what = "a language model"
     use = "regard generate"
 
     def __init__(self, model: Model, tokenizers: Tokenizers | None, meta: Mapping[str, Any] | None = None) -> None:

@@ -77,7 +77,7 @@ def _open(
     model, description, meta = load_model(folder, device, dtype)
     kind = kind_of(description)
     if wanted is not None and kind is not wanted:
-        raise UserError(f"{folder}: holds {kind.what}, not {wanted.what}; use {kind.use}")
+        raise UserError(f"{folder}: holds {kind.what}, not {wanted.what}: use {kind.use}")
     half = description.decoder if description.encoder is None else description.encoder
     if not hasattr(half.embed, "vocab_size"):
         return kind(model, None, meta)

@@ -53,7 +53,7 @@ class Translation:
 class Translator(Loaded):
     """A model with its tokenizers and the search it is used with. meta: what a model folder knows besides."""
 
-    what = "an encoder-decoder, which makes one text of another"
+    what = "a translator"
     use = "regard translate"
 
     def __init__(

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from regard import cli, translator
-from regard.cli.translate import lines_of
+from regard.cli.streams import lines_of
 from regard.decoding import Search
 from regard.models import transformer
 from regard.text.tokenizer import Plan, Tokenizers, train_tokenizer

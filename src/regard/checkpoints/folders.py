@@ -203,7 +203,9 @@ def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
     if (folder / PREPROCESSOR).is_file():
         meta["images"] = read_json(folder / PREPROCESSOR)
     if "labels" not in meta and "id2label" in config:
-        meta["labels"] = [name for _, name in sorted((int(i), name) for i, name in dict(config["id2label"]).items())]
+        labels = [name for _, name in sorted((int(i), name) for i, name in dict(config["id2label"]).items())]
+        if labels != [f"LABEL_{number}" for number in range(len(labels))]:  # which is to say nothing
+            meta["labels"] = labels
     if config.get("model_type") == "regard":
         if told is None:
             raise UserError(f"{folder}: config.json says model_type regard, but no {OWN} describes the model")

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
-from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from regard.errors import UserError
-from regard.files import whole
+from regard.cli.streams import chunks, one_line, out
 
-WINDOW = 2048
 NAMED = 10
 """So many lines of a kind are named on stderr; further ones are counted."""
 
@@ -60,18 +54,17 @@ def command(
 ) -> None:
     """Translate texts given as arguments, or else lines of stdin, one line for each; empty lines stay empty."""
     options = {name: value for name, value in locals().items() if name not in PLACES and value is not None}
-    if text and input:
-        raise UserError("give either texts or --input FILE, not both")
+    texts = chunks(text, input, "lines to translate")
     translator = _load(model, device, dtype, options)
     report = Report()
-    with _out(output) as out, _quiet():
-        for chunk in _chunks(text, input):
+    with out(output) as file, _quiet():
+        for chunk in texts:
             answers = translator.translate(chunk, details=True, first=report.lines, **options)
             for answer in answers:
                 report.add(answer)
                 for line in _json(answer, report.lines) if jsonl else _text(answer, report.lines, num_return):
-                    out.write(line.encode("utf-8", "backslashreplace") + b"\n")
-            out.flush()
+                    file.write(line.encode("utf-8", "backslashreplace") + b"\n")
+            file.flush()
     report.close()
 
 
@@ -97,80 +90,11 @@ def _quiet() -> Iterator[None]:
         log.setLevel(before)
 
 
-def _chunks(text: Sequence[str] | None, path: str | None) -> Iterator[list[str]]:
-    """Lists of texts: the arguments, a file's lines, or as many lines of stdin as are there."""
-    if text:
-        yield [_argument(each) for each in text]
-    elif path is not None and path != "-":
-        from regard.text.corpus import read_lines
-
-        lines = iter(read_lines(Path(path)))
-        while chunk := list(islice(lines, WINDOW)):
-            yield chunk
-    else:
-        if sys.stdin.isatty():
-            print("type lines to translate; Ctrl-D ends", file=sys.stderr)
-        yield from lines_of(sys.stdin.buffer, "stdin")
-
-
-def _argument(text: str) -> str:
-    """The argument as UTF-8, whatever the locale made of its bytes."""
-    try:
-        return os.fsencode(text).decode("utf-8")
-    except UnicodeDecodeError:
-        raise UserError(f"the text {text!a} is not valid UTF-8") from None
-    except UnicodeEncodeError:  # a character beyond the locale's, so it was never bytes of the locale
-        return text
-
-
-def lines_of(stream: BinaryIO, name: str) -> Iterator[list[str]]:
-    r"""The lines of a UTF-8 stream as they arrive, in lists of those that are there, at most WINDOW. Only \n, \r\n and \r
-    end a line; a mark at the start of the stream (BOM) is dropped. UserError names the line of bad UTF-8."""
-    rest, number, after_cr, started = b"", 0, False, False
-    read = getattr(stream, "read1", stream.read)
-    while data := read(1 << 18):
-        if after_cr and data.startswith(b"\n"):
-            data = data[1:]
-        after_cr = data.endswith(b"\r") if data else False
-        parts = re.split(b"\r\n|\n|\r", rest + data) if data else [rest]
-        rest = parts.pop()
-        if parts and not started:
-            parts[0], started = parts[0].removeprefix(b"\xef\xbb\xbf"), True
-        for at in range(0, len(parts), WINDOW):
-            chunk = parts[at : at + WINDOW]
-            yield [_decoded(line, name, number + n) for n, line in enumerate(chunk, 1)]
-            number += len(chunk)
-    if rest and (started or rest != b"\xef\xbb\xbf"):
-        yield [_decoded(rest if started else rest.removeprefix(b"\xef\xbb\xbf"), name, number + 1)]
-
-
-def _decoded(line: bytes, name: str, number: int) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        bad = line[error.start]
-        raise UserError(f"{name}, line {number}: byte {bad:02X} at place {error.start + 1} is not valid UTF-8") from None
-
-
-@contextmanager
-def _out(path: str | None) -> Iterator[BinaryIO]:
-    """Stdout, or a file that takes its name when all is written."""
-    if path is None or path == "-":
-        yield sys.stdout.buffer
-        return
-    with whole(Path(path)) as file:
-        yield file
-
-
-def _one_line(text: str) -> str:
-    return re.sub(r"[\r\n]+", " ", text)
-
-
 def _text(answer: Any, number: int, count: int | None) -> Iterable[str]:
     if (count or 1) == 1:
-        return [_one_line(answer.text)]
+        return [one_line(answer.text)]
     return [
-        f"{number} ||| {_one_line(each.text)} ||| {each.log_prob:.6f} ||| {each.score:.6f}"
+        f"{number} ||| {one_line(each.text)} ||| {each.log_prob:.6f} ||| {each.score:.6f}"
         for each in (answer, *answer.alternatives)
     ]
 

@@ -1,0 +1,116 @@
+"""regard generate: prompts in, what follows out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from regard.cli.streams import Writer, chunks, out
+from regard.errors import UserError
+
+PLACES = ("model", "prompt", "input", "output", "json", "jsonl", "chat", "system", "device", "dtype")
+
+
+def command(
+    model: Annotated[str, Argument(help="model folder, or name on the Hugging Face hub")],
+    prompt: Annotated[list[str] | None, Argument(help="texts to go on with; none: lines of stdin")] = None,
+    input: Annotated[str | None, Option("--input", "-i", help="read prompts of this file, one a line")] = None,
+    output: Annotated[str | None, Option("--output", "-o", help="write here, whole or not at all")] = None,
+    json: Annotated[str | None, Option("--json", help="write one JSON document to this file (-: stdout)")] = None,
+    jsonl: Annotated[bool, Option("--jsonl", help="write one JSON object a line, with log-probabilities")] = False,
+    chat: Annotated[bool, Option("--chat", help="the prompts are turns of one conversation")] = False,
+    system: Annotated[str | None, Option(help="what a chat's model is told before the conversation")] = None,
+    max_new_tokens: Annotated[
+        int | None, Option("--max-new-tokens", "--max-length", min=1, help="most tokens of an answer; default: 128")
+    ] = None,
+    stop: Annotated[list[str] | None, Option("--stop", help="end an answer before this text; may be repeated")] = None,
+    min_length: Annotated[int | None, Option(help="fewest tokens of an answer")] = None,
+    sample: Annotated[bool | None, Option("--sample", help="draw answers; so does each of the next four")] = None,
+    temperature: Annotated[float | None, Option(help="of sampling; 0 is greedy")] = None,
+    top_k: Annotated[int | None, Option(help="sample from the k best tokens; 0: no limit")] = None,
+    top_p: Annotated[float | None, Option(help="sample from the best tokens that hold this share")] = None,
+    min_p: Annotated[float | None, Option(help="sample from tokens at least this share as likely as the best")] = None,
+    seed: Annotated[int | None, Option(help="of sampling")] = None,
+    num_return: Annotated[int | None, Option("--n-best", "--num-return", help="answers a prompt")] = None,
+    num_beams: Annotated[int | None, Option("--num-beams", "--beam-size", help="above 1: search with beams")] = None,
+    repetition_penalty: Annotated[float | None, Option(help="above 1: avoid tokens already written")] = None,
+    no_repeat_ngram_size: Annotated[
+        int | None, Option("--no-repeat-ngram-size", "--block-ngram-repeat", help="no n tokens twice; 0: off")
+    ] = None,
+    batch_tokens: Annotated[int | None, Option(min=1, help="prompt tokens of a batch; changes speed, not answers")] = None,
+    device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
+    dtype: Annotated[str | None, Option(help="float32, bfloat16, float16; default: as stored")] = None,
+) -> None:
+    """Go on with prompts given as arguments, or else with lines of stdin, greedily unless asked otherwise.
+
+    One answer to one prompt is shown as it is written. Several are a line each, their line ends as spaces (--jsonl keeps
+    them).
+    """
+    options = {name: value for name, value in locals().items() if name not in PLACES and value is not None}
+    prompts = chunks(prompt, input, "prompts")
+    if system is not None and not chat:
+        raise UserError("--system belongs to a conversation: add --chat")
+    generator = _load(model, device, dtype, options)
+    shown = not jsonl and json is None and (options.get("num_beams") or 1) == 1 and (options.get("num_return") or 1) == 1
+    with out(output) as file:
+        writer = Writer(file, jsonl, json)
+        if chat:
+            _converse(generator, (line for chunk in prompts for line in chunk), system, writer, options, shown)
+        elif shown and output is None and (len(prompt or ()) == 1 or (not prompt and input is None and sys.stdin.isatty())):
+            options.pop("batch_tokens", None)
+            for number, line in enumerate(line for chunk in prompts for line in chunk):
+                _show(generator, line, writer, options, number)
+        else:
+            for chunk in prompts:
+                found = generator.generate(chunk, details=True, first=writer.count, **options)
+                writer.answers((_line(one), one.json()) for one in found)
+        writer.close("answers")
+
+
+def _load(model: str, device: str | None, dtype: str | None, options: dict[str, Any]) -> Any:
+    from regard.decoding.options import search_options
+
+    own = ("batch_tokens", "stop")
+    search_options(None, **{name: value for name, value in options.items() if name not in own})
+    from regard.generator import Generator
+    from regard.loading import load_as
+
+    return load_as(Generator, model, device, dtype)
+
+
+def _show(generator: Any, prompt: Any, writer: Writer, options: dict[str, Any], number: int) -> str:
+    """Write an answer as it is made, and give it back."""
+    written = ""
+    for piece in generator.stream(prompt, first=number, **options):
+        writer.piece(piece)
+        written += piece
+    writer.line("")
+    writer.file.flush()
+    return written
+
+
+def _converse(
+    generator: Any, turns: Iterator[str], system: str | None, writer: Writer, options: dict[str, Any], shown: bool
+) -> None:
+    """Answer each turn with the whole conversation before it."""
+    messages = [] if system is None else [{"role": "system", "content": system}]
+    if shown:
+        options.pop("batch_tokens", None)
+    for number, turn in enumerate(turns):
+        messages.append({"role": "user", "content": turn})
+        if shown:
+            text = _show(generator, messages, writer, options, number)
+        else:
+            (answer,) = generator.generate([messages], details=True, first=number, **options)
+            text = answer.text
+            answer.prompt = turn
+            writer.answers([(_line(answer), answer.json())])
+        messages = [*messages, {"role": "assistant", "content": text}]
+
+
+def _line(answer: Any) -> str:
+    """An answer, or all alternatives of it, as one line."""
+    return " ||| ".join(each.text for each in (answer, *answer.alternatives))
