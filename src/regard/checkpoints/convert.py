@@ -35,8 +35,8 @@ KINDS = {"": 8, "TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8
 """Kinds of model -> their number of heads, where the file does not say another."""
 ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu", 5: "tanh"}
 SETTINGS = words(
-    "num_heads num_heads_kv pre_norm activation alignment_layer alignment_heads scale_embeddings scale_outputs"
-    " embeddings_merge start_from_zero_embedding with_source_bos with_source_eos with_target_bos"
+    "num_heads num_heads_kv multi_query_attention pre_norm activation alignment_layer alignment_heads scale_embeddings"
+    " scale_outputs embeddings_merge start_from_zero_embedding with_source_bos with_source_eos with_target_bos"
     " alibi alibi_use_positive_positions scale_alibi layer_norm_use_residual"
 )
 """Last parts of the names of what is no weight."""
@@ -72,8 +72,11 @@ def convert_folder(source: str | Path, output: str | Path) -> Path:
     with torch.no_grad():
         for name, tensor in taken.items():
             ours[name].copy_(tensor)
-    eos = found.ids("target")[found.names["eos"]]
-    save_model(output, model, found.tokenizers(), {"ids": {"bos": found.start, "eos": eos, "pad": description.pad}})
+    named = found.ids("target")
+    ids = {"bos": found.start, "eos": named.get(found.names["eos"]), "pad": description.pad}
+    if (mark := named.get(found.names["bos"])) != found.start:
+        ids["mark"] = mark
+    save_model(output, model, found.tokenizers(), {"ids": ids})
     return output
 
 
@@ -182,13 +185,10 @@ class _Found:
         size, d_model = self.weights[f"{half}/embeddings/weight"].shape
         count = len({found[1] for name in self.weights if (found := re.match(rf"{half}/layer_(\d+)/", name))})
         pre = bool(self.setting(half, "pre_norm", 1))
-        kv = self.settings.get(f"{first}/self_attention/num_heads_kv")
-        heads = Attention(
-            int(self.setting(half, "num_heads", self.heads)),
-            None if kv is None else int(kv),
-            bias=self._has(f"{first}/self_attention/linear_0/bias"),
-            output_bias=self._has(f"{first}/self_attention/linear_1/bias"),
-        )
+        kv = 1 if self.setting(half, "multi_query_attention", 0) else self._shared_heads(first)
+        heads = Attention(int(self.setting(half, "num_heads", self.heads)), kv)
+        inner, outer = (self._has(f"{first}/self_attention/linear_{number}/bias") for number in (0, 1))
+        heads = replace(heads, bias=inner, output_bias=None if outer == inner else outer)
         code = int(self.setting(half, "activation", 0))
         if code not in ACTIVATIONS:
             raise UserError(f"{self.path}: activation {code} is not known; regard computes {sorted(ACTIVATIONS)}")
@@ -203,6 +203,10 @@ class _Found:
             embed = replace(embed, norm=self._norm(f"{half}/layernorm_embedding"))
         last = self._norm(f"{half}/layer_norm") if self._has(f"{half}/layer_norm/gamma") else None
         return Stack(d_model, embed, (block,) * count, last)
+
+    def _shared_heads(self, layer: str) -> int | None:
+        array = self.settings.get(f"{layer}/self_attention/num_heads_kv")
+        return None if array is None else int(array)
 
     def _has(self, name: str) -> bool:
         return name in self.weights
