@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = {"train": "training throughput of the same model and batches, regard beside torch.nn.Transformer and transformers"}
+NAMES = {
+    "train": "training throughput of the same model and batches, regard beside torch.nn.Transformer and transformers",
+    "sparse": "time and memory of window attention as the text grows, in blocks and in full",
+}
 
 
 def main() -> int:
