@@ -125,10 +125,10 @@ def test_spellings_of_transformers_4(theirs, check, tmp_path, config, arguments)
 
 
 def test_classes_both_ways(theirs, ours, check, tmp_path):
-    other = theirs("LlamaForSequenceClassification", num_labels=3)
+    other = theirs("LlamaForSequenceClassification", id2label={0: "bad", 1: "so so", 2: "good"})
     model, description, meta = load_model(tmp_path / "theirs")
     assert description == llama.describe(**OURS, head="class", classes=3)
-    assert meta["labels"] == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    assert meta["labels"] == ["bad", "so so", "good"]
     check(model, other)
     model = ours(head="class", classes=2)
     save_model(tmp_path / "ours", model, meta={"labels": ["bad", "good"]})

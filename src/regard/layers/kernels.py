@@ -125,7 +125,8 @@ def linear_cross_entropy(x: Tensor, weight: Tensor, bias: Tensor | None, ids: Te
 def slow_grouped_linear(x: Tensor, weight: Tensor, counts: Tensor) -> Tensor:
     """Rows Float[N D], of which the first counts[0] belong to the matrix weight[0], the next counts[1] to weight[1] and so
     on: each times the transpose of its own matrix. weight: Float[E F D], counts: Int[E] -> Float[N F]."""
-    return torch.cat([F.linear(rows, its) for rows, its in zip(x.split(counts.tolist()), weight, strict=True)])
+    pieces = zip(x.split(counts.tolist()), weight, strict=True)
+    return torch.cat([F.linear(rows, its) for rows, its in pieces if len(rows) or not len(x)])
 
 
 def fast_grouped_linear(x: Tensor, weight: Tensor, counts: Tensor) -> Tensor:
