@@ -69,9 +69,7 @@ def settings_of(generation: Mapping[str, Any], where: str | Path) -> dict[str, A
     its = {key: value for key, value in generation.items() if value is not None}
     for key, harmless in REFUSED.items():
         if its.get(key) not in (None, *harmless):
-            raise UserError(
-                f"{where}: {key} of {GENERATION} asks for what regard's search does not do; remove it to go without"
-            )
+            raise UserError(f"{where}: {GENERATION} has {key}, which regard's search does not do; remove it to go without")
     unused = [key for key, harmless in UNUSED.items() if its.get(key) not in (None, *harmless)]
     if unused:
         log.warning("%s: not used: %s of %s, which regard's search does not have", where, ", ".join(unused), GENERATION)

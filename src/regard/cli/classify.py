@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from regard.cli.streams import Writer, argument, chunks, out
+from regard.errors import UserError
 
 
 def command(
@@ -27,6 +28,8 @@ def command(
 
     A model that labels tokens writes TOKEN/LABEL for each token of a line; --jsonl adds where in the text they stand.
     """
+    if image is not None and input is not None:
+        raise UserError("give either --image FILES or --input FILE, not both")
     given = None if image is None else [*image, *(text or ())]
     texts = chunks(text, input, "texts to classify") if given is None else [[argument(name) for name in given]]
     classifier = _load(model, device, dtype)
