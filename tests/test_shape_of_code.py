@@ -28,6 +28,7 @@ ROWS = [
     {"inspection"},
     {"evaluation"},
     {"training"},
+    {"serving"},
     {"cli", "__main__"},
 ]
 """Imports point one way: a file imports from its own row's package or from rows above."""
