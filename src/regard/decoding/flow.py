@@ -66,8 +66,8 @@ class Flow:
         return self.running == 0 or self.state is None or hasattr(self.state, "join")
 
     def add(self, prompts: Sequence[Sequence[int]], names: Sequence[tuple[int, int]], most: Sequence[int]) -> range:
-        """Go on with these ids from the next step; their rows are numbered on, and the numbers given. names: of each row, for
-        its draws. most: tokens to write at most, by row. UserError: a prompt is longer than the model reads."""
+        """Go on with these ids from the next step; their rows are numbered on, and the numbers given. names: of each row,
+        for its draws. most: tokens to write at most, by row. UserError: a prompt is longer than the model reads."""
         rows = range(self._count, self._count + len(prompts))
         counts = [self._room(len(ids), count) for ids, count in zip(prompts, most)]
         sampled = self.options.method == "sample"
@@ -80,6 +80,10 @@ class Flow:
     def close(self, row: int) -> None:
         """Nothing more is wanted in this row."""
         self._closed.add(row)
+
+    def ended(self, row: int) -> bool:
+        """Whether this row, which was running before the last step, will leave."""
+        return row in self._closed
 
     @torch.inference_mode()
     def step(self) -> list[tuple[int, int, float]]:
