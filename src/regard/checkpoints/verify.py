@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -207,6 +207,8 @@ class _Cases:
         rows = 1 if self.pooled and self.pad is None else ROWS
         inputs, layout = self._ids(its.decoder if its.encoder is None else its.encoder, length, side, rows)
         name = f"{length} tokens" + ("" if side == "no" else f" padded on the {side}")
+        if self.model.encoder is None:  # all tokens are given: none is predicted in an order of its own
+            return Case(name, inputs, replace(layout, mark=torch.zeros_like(layout.position)))
         if not self.both:
             return Case(name, inputs, layout)
         if self.pooled:  # such a class reads its source once more, a place further on
@@ -325,7 +327,7 @@ def _generate(report: Report, model: Model, reference: Reference, cases: _Cases)
     for beams in BEAMS:
         options, mine = Search(num_beams=beams, max_length=WRITTEN), []
         try:
-            mine = search(model, case.inputs, case.layout, options, ids.get("start", eos), eos)
+            mine = search(model, case.inputs, replace(case.layout, mark=None), options, ids.get("start", eos), eos)
         except UserError as error:
             report.notes.append(f"regard generates nothing: {error}")
         wanted = reference.write(case, beams, WRITTEN, ids)
