@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Option
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 
 def command(
     model: Annotated[str, Argument(help="model folder, or name on the Hugging Face hub")],
+    length: Annotated[int, Option(min=1, help="tokens of the texts that FLOPs are counted for")] = 128,
     json: Annotated[str | None, Option("--json", help="write one JSON document to this file (-: stdout)")] = None,
 ) -> None:
-    """Show a model's description, shapes, parameter counts, tokenizers, search and scores."""
+    """Show a model's description as a tree with shapes, parameters and FLOPs, its tokenizers, search and scores."""
+    import shutil
+
     from regard.checkpoints.folders import locate
     from regard.files import write_json
+    from regard.inspection.outline import lines, outline
 
     found = facts(locate(model))
+    tree = outline(found.pop("model"), length)
     if json is not None:
-        write_json(json, {key: value for key, value in found.items() if key != "tree"})
+        write_json(json, found | {"length": length, "tree": tree.json()})
     if json != "-":
-        print("\n".join(lines(found)))
+        head, tail = told(found)
+        shown = lines(tree, length, shutil.get_terminal_size((100, 24)).columns)
+        print("\n".join([*head, f"FLOPs: of the products for texts of {length} tokens", "", *shown, "", *tail]))
 
 
 def facts(folder: Path) -> dict[str, Any]:
-    """Everything that `regard info` shows, as JSON types."""
+    """Everything that `regard info` shows but the tree, as JSON types; model: the description itself."""
     from regard.architecture import to_json
     from regard.checkpoints.fit import check_fit
     from regard.checkpoints.folders import load_model, named_tensors
@@ -49,17 +51,32 @@ def facts(folder: Path) -> dict[str, Any]:
         "tokenizers": {side: {"entries": getattr(tokenizers, side).vocab_size} for side in sides},
         "description": to_json(description),
         "shapes": {name: list(t.shape) for name, t in tensors.items()},
-        "tree": [*_tree(description), "", *_shapes(tensors), "", *_counts(model)],
+        "verified": _verified(folder),
+        "model": description,
         **meta,
     }
 
 
-def lines(found: dict[str, Any]) -> list[str]:
-    """The facts for the terminal."""
+def _verified(folder: Path) -> dict[str, Any] | None:
+    """What the certificate says, if there is one."""
+    from regard.checkpoints.tensors import read_json
+
+    path = folder / "verify.json"
+    its = read_json(path) if path.is_file() else None
+    if its is None:
+        return None
+    return {
+        "equal": its.get("equal"),
+        "date": str(its.get("date")),
+        "transformers": its.get("versions", {}).get("transformers"),
+    }
+
+
+def told(found: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The facts for the terminal: what stands before the tree, and what after it."""
     direction = f"  {found['source']} → {found['target']}" if found.get("source") and found.get("target") else ""
     size = f"{found['parameters']:,} parameters, {found['dtype']}, {found['bytes'] / 1e6:,.1f} MB"
-    result = [f"{found['folder']}{direction}", size, ""]
-    result += [*found["tree"], ""]
+    result = []
     for side, its in found["tokenizers"].items():
         result.append(f"tokenizer ({side}): {its['entries']:,} entries")
     result.append("ids: " + ", ".join(f"{name} {value}" for name, value in found["ids"].items()))
@@ -68,45 +85,8 @@ def lines(found: dict[str, Any]) -> list[str]:
             result.append(f"{name}: " + ", ".join(f"{key} {value}" for key, value in found[name].items()))
     for name, score in (found.get("scores") or {}).items():
         result.append(f"{name} {score['value']:.2f}  {score['signature']}")
-    return result
-
-
-def _tree(value: Any, name: str = "", depth: int = 0) -> list[str]:
-    """A description as an indented tree; equal blocks in a row are shown once with their number."""
-    plain = {f.name: getattr(value, f.name) for f in fields(value)}
-    inner = {key: item for key, item in plain.items() if is_dataclass(item) or (isinstance(item, tuple) and item)}
-    shown = ", ".join(f"{key}={item!r}" for key, item in plain.items() if key not in inner and item is not None)
-    result = ["  " * depth + (f"{name}: " if name else "") + type(value).__name__ + (f"({shown})" if shown else "")]
-    for key, item in inner.items():
-        if is_dataclass(item):
-            result += _tree(item, key, depth + 1)
-            continue
-        for one in dict.fromkeys(item):
-            label = f"{key} × {item.count(one)}"
-            result += _tree(one, label, depth + 1) if is_dataclass(one) else ["  " * (depth + 1) + f"{label}: {one!r}"]
-    return result
-
-
-def _shapes(tensors: dict[str, Tensor]) -> list[str]:
-    """Names and shapes; layers that are alike share a line."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for name, tensor in tensors.items():
-        shape = "×".join(map(str, tensor.shape)) or "1"
-        number = re.search(r"(?<=\.)\d+(?=\.)", name)
-        groups.setdefault((re.sub(r"(?<=\.)\d+(?=\.)", "#", name, count=1), shape), []).append(number[0] if number else "")
-    shown = [(key.replace("#", "|".join(numbers)), shape) for (key, shape), numbers in groups.items()]
-    width = max(len(name) for name, _ in shown)
-    return [f"{name:<{width}}  {shape}" for name, shape in shown]
-
-
-def _counts(model: nn.Module) -> list[str]:
-    """Parameters of the halves and the head, tied ones counted where they first stand."""
-    seen: set[int] = set()
-    result = []
-    for name, half in model.named_children():
-        own = {id(p): p.numel() for p in half.parameters()}
-        count = sum(size for key, size in own.items() if key not in seen)
-        tied = sum(size for key, size in own.items() if key in seen)
-        result.append(f"{name}: {count:,} parameters" + (f" and {tied:,} tied" if tied else ""))
-        seen |= own.keys()
-    return result
+    if found["verified"]:
+        its = found["verified"]
+        says = "equal" if its["equal"] else "different"
+        result.append(f"verified on {its['date'][:10]}: {says} in transformers {its['transformers']}")
+    return [f"{found['folder']}{direction}", size], result

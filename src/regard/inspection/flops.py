@@ -52,7 +52,7 @@ def _half(half: Any, tokens: int) -> Iterator[tuple[str, int]]:
             count *= tokens
         if hasattr(module, "num_heads") and hasattr(module, "head_dim"):
             count += 4 * module.num_heads * module.head_dim * _pairs(getattr(module, "mask", None), tokens)
-        if hasattr(module, "place_shift"):  # vectors of distances, each the same for all queries, and their products with these
+        if hasattr(module, "place_shift"):  # vectors of distances, and their products with all queries
             rows = 2 * min(tokens, half.farthest or tokens) + 1
             count += 2 * module.num_heads * module.head_dim * tokens * rows + _products(module.place) * (rows - tokens)
         if path == "attend":  # of a recurrent decoder, over states of its own width
