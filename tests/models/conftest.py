@@ -202,3 +202,119 @@ def sees_one_more_each() -> Callable[..., None]:
         assert seen == [up, *([count] for count in up), up[:5], [6, 7, 8]]
 
     return check
+
+
+@pytest.fixture
+def halves_parity(hidden_states: Any, padded_ids: Any) -> Callable[..., None]:
+    """halves_parity(mine, other, dtype, tolerance, sides, start): an encoder-decoder's logits and what the embedding, the
+    blocks and the last norm of both halves give at real tokens equal those of transformers, with sources of up to 40 tokens
+    and outputs of 36. Where sources are padded on the left, ours equal those of each source alone: some classes there count
+    positions from the first column."""
+
+    def reference(other: Any, inputs: Tensor, outputs: Tensor, pad: int) -> Any:
+        masks = {"attention_mask": inputs.ne(pad).long(), "decoder_attention_mask": outputs.ne(pad).long()}
+        masks["decoder_attention_mask"][:, 0] = 1
+        with torch.no_grad():
+            return other(input_ids=inputs, decoder_input_ids=outputs, output_hidden_states=True, **masks)
+
+    def near(ours: Any, states: dict[str, list[Tensor]], want: Any, reals: tuple[Tensor, Tensor], tolerance: float) -> None:
+        for half, real in zip(("encoder", "decoder"), reals, strict=True):
+            found, wanted = list(states[half]), getattr(want, f"{half}_hidden_states")
+            if len(found) > len(wanted):  # transformers gives the normed last state in place of the last block's
+                del found[-2]
+            assert len(found) == len(wanted) > 2
+            for a, b in zip(found, wanted, strict=True):
+                assert (a[:, -b.shape[1] :][real] - b[real]).abs().max() < tolerance
+        assert (ours - want.logits)[reals[1]].abs().max() < tolerance
+        assert want.logits.std() > 0.1
+
+    def check(
+        mine: Any,
+        other: Any,
+        dtype: torch.dtype = torch.float32,
+        tolerance: float = 1e-5,
+        sides: tuple[str, ...] = ("no", "right", "left"),
+        start: int = 2,
+    ) -> None:
+        mine, other, pad = mine.to(dtype), other.to(dtype), mine.pad
+        outputs = padded_ids("no", pad, 23, length=36)
+        outputs[:, 0], outputs[1, 34:] = start, pad
+        read = outputs.ne(pad)
+        read[:, 0] = True
+        for side in sides:
+            inputs = padded_ids(side, pad, 23)
+            answer, states = hidden_states(mine, inputs, outputs)
+            if side != "left":
+                near(answer.logits, states, reference(other, inputs, outputs, pad), (inputs != pad, read), tolerance)
+                continue
+            for row in range(len(inputs)):
+                alone = inputs[row : row + 1, inputs[row] != pad]
+                its = {half: [x[row : row + 1] for x in found] for half, found in states.items()}
+                reals = torch.ones_like(alone, dtype=torch.bool), read[row : row + 1]
+                want = reference(other, alone, outputs[row : row + 1], pad)
+                near(answer.logits[row : row + 1], its, want, reals, tolerance)
+
+    return check
+
+
+SOURCES = [[5, 7, 9, 11, 4, 3], [9, 6, 3], [5, 21, 14, 8, 17, 6, 19, 12, 3]]
+
+
+@pytest.fixture
+def answers_parity() -> Callable[..., None]:
+    """answers_parity(mine, other, start, eos): greedy and beam ids of an encoder-decoder's answers to sources of unequal
+    lengths equal those of transformers, with its cache and without; each source alone and in the batch, padded on either
+    side; greedy ones ours without the state too."""
+    from regard.decoding.options import Search
+    from regard.decoding.search import search
+    from regard.layout import Layout
+
+    def padded(sources: list[list[int]], pad: int, left: bool = False) -> tuple[Tensor, Any]:
+        lengths = [len(source) for source in sources]
+        fill = [[pad] * (max(lengths) - length) for length in lengths]
+        rows = [f + source if left else source + f for f, source in zip(fill, sources, strict=True)]
+        return torch.tensor(rows), Layout.padded(lengths, left=left)
+
+    def ours(mine: Any, inputs: Tensor, layout: Any, options: Search, start: int, eos: int) -> list[list[list[int]]]:
+        found = search(mine, inputs, layout, options, start, eos)
+        return [[[*h.ids, eos] if h.finished else h.ids for h in answers] for answers in found]
+
+    def theirs(other: Any, inputs: Tensor, options: Search, ids: dict[str, int], cached: bool) -> list[list[list[int]]]:
+        out = other.generate(
+            inputs,
+            attention_mask=inputs.ne(ids["pad_token_id"]).long(),
+            max_new_tokens=options.max_length,
+            num_beams=options.num_beams,
+            num_return_sequences=options.num_return,
+            length_penalty=options.length_penalty,
+            early_stopping=False,
+            do_sample=False,
+            use_cache=cached,
+            forced_eos_token_id=None,
+            suppress_tokens=list(options.suppress_tokens) or None,
+            **ids,
+        )[:, 1:].tolist()
+        eos = ids["eos_token_id"]
+        cut = [row[: row.index(eos) + 1] if eos in row else row[: options.max_length] for row in out]
+        return [cut[at : at + options.num_return] for at in range(0, len(cut), options.num_return)]
+
+    def check(mine: Any, other: Any, start: int, eos: int, length: int = 34) -> None:
+        mine, other, pad = mine.double(), other.double(), mine.pad
+        sources = [[*source[:-1], eos] for source in SOURCES]
+        ids = {"decoder_start_token_id": start, "eos_token_id": eos, "pad_token_id": pad, "bos_token_id": start}
+        greedy = Search(num_beams=1, max_length=length, suppress_tokens=(pad,))
+        for options in (greedy, Search(4, 0.6, max_length=length, num_return=2, suppress_tokens=(pad,))):
+            found = ours(mine, *padded(sources, pad), options, start, eos)
+            for cached in (True, False):
+                assert found == theirs(other, padded(sources, pad)[0], options, ids, cached), (options.num_beams, cached)
+            assert found == ours(mine, *padded(sources, pad, left=True), options, start, eos)
+            assert found == [ours(mine, *padded([source], pad), options, start, eos)[0] for source in sources]
+            assert len({tuple(answers[0]) for answers in found}) > 1
+        for source, (answer,) in zip(sources, ours(mine, *padded(sources, pad), greedy, start, eos), strict=True):
+            read = torch.tensor([[start, *answer[:-1]]])
+            with torch.no_grad():
+                logits = mine(torch.tensor([source]), read, output_layout=Layout.unpadded(len(answer))).logits
+            logits[..., pad] = -torch.inf
+            assert logits[0].argmax(-1).tolist() == answer
+
+    return check

@@ -164,6 +164,19 @@ def test_bias_of_the_logits_is_read_and_written(tmp_path):
     check(model, transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "ours"), torch.float32, 1e-5)
 
 
+@pytest.mark.parametrize(("kind", "seed", "spread"), [("marian", 7, 0.3), ("pegasus", 10, 0.8)])
+def test_greedy_and_beam_ids(randomised, answers_parity, tmp_path, kind, seed, spread):
+    model = randomised(transformer.describe(**OURS, placement=PLACEMENT[kind]).build(), seed, spread)
+    save_model(tmp_path, model, meta={"ids": {"bos": 2, "eos": 3}})
+    answers_parity(model, transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path), start=2, eos=3)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_sources_padded_on_the_left(tmp_path, halves_parity, kind):
+    other = theirs(kind, tmp_path)
+    halves_parity(load_model(tmp_path)[0], other, torch.float64, 1e-10, sides=("left",))
+
+
 def test_ckpt_04_activation_is_read(tmp_path):
     """S-CKPT-04: relu, gelu and swish differ, each equals the reference; another name is refused."""
     seen = []
