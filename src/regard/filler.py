@@ -44,7 +44,7 @@ class Filler(Loaded):
         the model reads."""
         mask, tokenizer = self.mask, self.tokenizer
         ids = tokenizer.encode_marked(text, [mask])
-        count = ids.count(tokenizer.mask)
+        count = sum(number == tokenizer.mask for number in ids)
         if not count:
             raise UserError(f"the text has no mask: write {mask} where a token should be found")
         framed, _ = self.frame(ids)

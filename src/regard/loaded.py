@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
-from regard.architecture import Answer, Model
+from regard.architecture import Model
 from regard.checkpoints.folders import save_model
 from regard.decoding.generate import BATCH_TOKENS, LONGEST, WINDOW, batches
 from regard.errors import UserError
@@ -74,7 +74,7 @@ class Loaded:
         return self.tokenizer.wrap(kept[0], None if second is None else kept[1]), over > 0
 
     def read(
-        self, inputs: Sequence[Framed], take: Callable[[Answer, int, int], T], batch_tokens: int = BATCH_TOKENS
+        self, inputs: Sequence[Framed], take: Callable[[Any, int, int], T], batch_tokens: int = BATCH_TOKENS
     ) -> list[T]:
         """What `take` makes of the model's answer, the row in it, and the row's length, for each input in order. Inputs of
         like length are read together, padded on the right."""
@@ -98,7 +98,7 @@ class Loaded:
         return found
 
 
-def in_windows(call: Callable[..., Sequence[T]], inputs: Iterable[Any], window: int = WINDOW) -> Iterator[T]:
+def in_windows(call: Callable[[list[Any]], Iterable[Any]], inputs: Iterable[Any], window: int = WINDOW) -> Iterator[Any]:
     """`call` on any number of inputs, endless ones too: `window` of them are read, answered and given back."""
     left = iter(inputs)
     while chunk := list(islice(left, window)):

@@ -54,13 +54,12 @@ def command(
     if system is not None and not chat:
         raise UserError("--system belongs to a conversation: add --chat")
     generator = _load(model, device, dtype, options)
-    shown = not jsonl and json is None and (options.get("num_beams") or 1) == 1 and (options.get("num_return") or 1) == 1
     with out(output) as file:
         writer = Writer(file, jsonl, json)
+        one = len(prompt or ()) == 1 or (not prompt and input is None and sys.stdin.isatty())
         if chat:
-            _converse(generator, (line for chunk in prompts for line in chunk), system, writer, options, shown)
-        elif shown and output is None and (len(prompt or ()) == 1 or (not prompt and input is None and sys.stdin.isatty())):
-            options.pop("batch_tokens", None)
+            _converse(generator, (line for chunk in prompts for line in chunk), system, writer, options)
+        elif one and output is None and _can_be_shown(writer, options):
             for number, line in enumerate(line for chunk in prompts for line in chunk):
                 _show(generator, line, writer, options, number)
         else:
@@ -68,6 +67,12 @@ def command(
                 found = generator.generate(chunk, details=True, first=writer.count, **options)
                 writer.answers((_line(one), one.json()) for one in found)
         writer.close("answers")
+
+
+def _can_be_shown(writer: Writer, options: dict[str, Any]) -> bool:
+    """Whether an answer is certain token by token, and wanted as bare text."""
+    several = any((options.get(name) or 1) > 1 for name in ("num_beams", "num_return"))
+    return not (writer.jsonl or writer.document is not None or several)
 
 
 def _load(model: str, device: str | None, dtype: str | None, options: dict[str, Any]) -> Any:
@@ -84,7 +89,8 @@ def _load(model: str, device: str | None, dtype: str | None, options: dict[str, 
 def _show(generator: Any, prompt: Any, writer: Writer, options: dict[str, Any], number: int) -> str:
     """Write an answer as it is made, and give it back."""
     written = ""
-    for piece in generator.stream(prompt, first=number, **options):
+    kept = {name: value for name, value in options.items() if name != "batch_tokens"}
+    for piece in generator.stream(prompt, first=number, **kept):
         writer.piece(piece)
         written += piece
     writer.line("")
@@ -92,13 +98,10 @@ def _show(generator: Any, prompt: Any, writer: Writer, options: dict[str, Any], 
     return written
 
 
-def _converse(
-    generator: Any, turns: Iterator[str], system: str | None, writer: Writer, options: dict[str, Any], shown: bool
-) -> None:
+def _converse(generator: Any, turns: Iterator[str], system: str | None, writer: Writer, options: dict[str, Any]) -> None:
     """Answer each turn with the whole conversation before it."""
+    shown = _can_be_shown(writer, options)
     messages = [] if system is None else [{"role": "system", "content": system}]
-    if shown:
-        options.pop("batch_tokens", None)
     for number, turn in enumerate(turns):
         messages.append({"role": "user", "content": turn})
         if shown:

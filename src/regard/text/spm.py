@@ -65,9 +65,9 @@ class SpmTokenizer(Tokenizer):
         pieces = self._processor.encode([rest for _, rest in split], out_type=str)
         return [self._ids([*code, *its]) for (code, _), its in zip(split, pieces, strict=True)]
 
-    def encode_marked(self, text: str, names: Collection[str]) -> list[int]:
+    def encode_marked(self, text: str, names: Collection[str], dropped: str = "") -> list[int]:
         """As `encode`: such a vocabulary has no symbols that stand within a text."""
-        return self.encode(text)
+        return self.encode(text.replace(dropped, "") if dropped else text)
 
     def tokens(self, text: str) -> Tokens:
         """Ids of `text` with the characters and the word of each. Pieces that one character became share its range."""

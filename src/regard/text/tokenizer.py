@@ -102,8 +102,9 @@ class Tokenizer:
         ordinary text, as in `encode`. dropped: a string that breaks a name up and is taken out afterwards."""
         if not names:
             return self.encode(text)
-        pattern = "|".join(re.escape(name) for name in sorted(names, key=lambda name: (-len(name), name)))
-        marked = re.sub(pattern, lambda found: mark(self.backend.token_to_id(found[0])), ordinary(text))
+        marks = {name: mark(number) for name in names if (number := self.backend.token_to_id(name)) is not None}
+        pattern = "|".join(re.escape(name) for name in sorted(marks, key=lambda name: (-len(name), name)))
+        marked = re.sub(pattern, lambda found: marks[found[0]], ordinary(text)) if marks else ordinary(text)
         marked = marked.replace(dropped, "") if dropped else marked
         return self._safe.encode(marked, add_special_tokens=False).ids
 
@@ -212,7 +213,7 @@ class Tokenizer:
     def _suspicious(self, ids: Sequence[int], text: str) -> bool:
         """Whether a text was taken for a special symbol. The unknown symbol counts only if its name stands there."""
         hit = self._specials.intersection(ids)
-        return bool(hit) and (hit != {self.unk} or (self.backend.id_to_token(self.unk) or "") in self.normalize(text))
+        return bool(hit) and (hit != {self.unk} or any(self.piece(number) in self.normalize(text) for number in hit))
 
     def _check(self, ids: Sequence[int]) -> None:
         for number in ids:
