@@ -60,6 +60,19 @@ def translator(tokenizers: Tokenizers) -> Translator:
     return translator_of(tokenizers)
 
 
+@pytest.fixture
+def slow(tokenizers: Tokenizers) -> Translator:
+    """A translator that always writes as many tokens as it may."""
+    made = translator_of(tokenizers, max_positions=4096, positions="learned")
+    made.model.head.project.weight.data[3] = 0.0
+    return made
+
+
+@pytest.fixture
+def texts() -> list[str]:
+    return list(TEXTS)
+
+
 @pytest.fixture(scope="session")
 def generator(tokenizers: Tokenizers) -> Generator:
     tokenizer = train_tokenizer(LINES + FRENCH, Plan("bpe", vocab_size=300))

@@ -75,7 +75,7 @@ class Guard:
     def __init__(self, app: Any, service: Service, metrics: Metrics, patience: float = 30.0) -> None:
         self.app, self.service, self.metrics, self.patience = app, service, metrics, patience
         self.open = 0
-        self.keys = [key.encode() for key in service.keys]
+        self.keys = [key.encode() for key in service.keys if key]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -164,14 +164,13 @@ class Guard:
         """Whether the request carries one of the keys, in any of the ways that clients send them."""
         if not self.keys:
             return True
-        kind, _, value = request.head(b"authorization").partition(" ")
-        told = [request.head(b"x-api-key")]
-        if kind.lower() in ("bearer", "deepl-auth-key"):
+        kind, _, value = request.heads.get(b"authorization", b"").partition(b" ")
+        told = [request.heads.get(b"x-api-key", b"")]
+        if kind.lower() in (b"bearer", b"deepl-auth-key"):
             told.append(value.strip())
         if request.path in LIBRETRANSLATE:
-            told += _fields(request, content)
-        given = [one.encode("utf-8", "replace") for one in told if one]
-        return any(hmac.compare_digest(one, key) for one in given for key in self.keys)
+            told += [field.encode("utf-8", "replace") for field in _fields(request, content)]
+        return any(hmac.compare_digest(one, key) for one in told for key in self.keys)
 
     async def _run(self, request: _Request, content: bytes, receive: Receive, send: Send) -> None:
         """The routes; they are cancelled if the client leaves, and with them what the engine does for it."""
@@ -246,5 +245,5 @@ def _fields(request: _Request, content: bytes) -> list[str]:
             found += list(value.items()) if isinstance(value, dict) else []
     else:
         with suppress(ValueError):
-            found += parse_qsl(content.decode("latin-1"), max_num_fields=100)
+            found += parse_qsl(content.decode("utf-8", "replace"), max_num_fields=100)
     return [value for name, value in found if name == "api_key" and isinstance(value, str)]
