@@ -25,6 +25,8 @@ CASES = {
     "sigmorphon2018": ("german", "german", (10000, 1000, 1000)),
     "sst2": ("text", "label", (6920, 872, 1821)),
     "trec": ("text", "label", (4907, 545, 500)),
+    "shakespeare-turns": ("turn", "answer", (6386, 355, 355)),
+    "pythondocs-files": ("text", "folder", (290, 66, 66)),
 }
 
 
@@ -37,7 +39,7 @@ def test_every_split_has_its_pairs(data_root: Path, name: str) -> None:
 
 
 def test_all_names_are_covered() -> None:
-    assert {*CASES, "shakespeare", "mnist"} == set(NAMED)
+    assert {*CASES, "shakespeare", "mnist", "docstrings"} == set(NAMED)
 
 
 def first(data_root: Path, name: str, source: str, target: str, split: str = "val", **more) -> Pair:

@@ -41,7 +41,8 @@ def merged(model: nn.Module) -> Model:
     for name, layer in layers.items():
         state[f"{name}.weight"] = layer.merged_weight()
     first = next(model.parameters())
-    new = model.description.build().to(first.device, first.dtype)
+    with torch.random.fork_rng(devices=[]):  # what is drawn here is overwritten, and must not change what is drawn next
+        new = model.description.build().to(first.device, first.dtype)
     new.load_state_dict(state)
     return new.train(model.training)
 

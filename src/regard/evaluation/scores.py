@@ -108,6 +108,22 @@ def _equal(first_only: bool, wrong: bool) -> Callable[..., Score]:
     return measure
 
 
+def _rouge(kind: str) -> Callable[..., Score]:
+    def measure(hypotheses: Sequence[str], references: list[list[str]], signature: str) -> Score:
+        try:
+            from rouge_score.rouge_scorer import RougeScorer
+        except ImportError:
+            raise UserError("ROUGE needs rouge-score: pip install 'regard[rouge]'") from None
+        scorer = RougeScorer([kind], use_stemmer=True)
+        best = [
+            max(scorer.score(reference, text)[kind].fmeasure for reference in allowed)
+            for text, allowed in zip(hypotheses, references)
+        ]
+        return Score(100 * sum(best) / len(best), f"{signature}|rouge-score:F1|stemmer:yes|ref:best")
+
+    return measure
+
+
 COUNTED: dict[str, Callable[..., Score]] = {
     "exact_match": _equal(first_only=False, wrong=False),
     "word_error": _equal(first_only=False, wrong=True),
@@ -115,10 +131,14 @@ COUNTED: dict[str, Callable[..., Score]] = {
     "wer": _rate("words", str.split),
     "per": _rate("phonemes", str.split),
     "cer": _rate("characters", lambda text: text.strip()),
+    "rouge1": _rouge("rouge1"),
+    "rouge2": _rouge("rouge2"),
+    "rougel": _rouge("rougeL"),
 }
-"""The metrics counted here. wer, per, cer: edits over words, phonemes (between blanks), characters, divided by the length
-of the nearest reference. exact_match, word_error: share of entries that equal, or do not equal, any allowed reference;
-word_error_first: that do not equal the first one (no credit for variants)."""
+"""The metrics counted here, and ROUGE (Lin 2004) as google's rouge-score computes it, of whole texts. wer, per, cer: edits
+over words, phonemes (between blanks), characters, divided by the length of the nearest reference. exact_match, word_error:
+share of entries that equal, or do not equal, any allowed reference; word_error_first: that do not equal the first one (no
+credit for variants)."""
 
 METRICS = (*SACREBLEU, *COUNTED)
 """Names of all metrics that need only hypotheses and references."""

@@ -15,6 +15,7 @@ from regard.files import write_bytes
 from regard.text.corpus import PairFiles, Table
 from regard.text.download import cache_root, fetch
 from regard.text.lines import read_lines
+from regard.text.made import docstrings, long_documents, turns
 
 _STRESS = re.compile(r"(?<=[A-Z])[012](?=\s|$)")
 
@@ -145,6 +146,18 @@ def _mnist(place: Place, split: str, source: str, target: str) -> PairFiles:
     return PairFiles(*(str(place(f"mnist/{stem}-{names[side]}")) for side in (source, target)))
 
 
+def _turns(place: Place, split: str, source: str, target: str) -> str:
+    return turns(place("shakespeare/input.txt.gz"), split)
+
+
+def _long_documents(place: Place, split: str, source: str, target: str) -> str:
+    return long_documents([place(f"pythondocs-fr/en-fr.{part}.tsv.gz") for part in _THREE], split)
+
+
+def _docstrings(place: Place, split: str, source: str, target: str) -> str:
+    return docstrings(split)
+
+
 def _with_features(lemma: str, form: str, cells: list[str]) -> tuple[str, str]:
     return f"{lemma} {cells[2]}", form
 
@@ -264,6 +277,30 @@ NAMED: dict[str, Named] = {
         "repository MIT; text in the public domain",
         True,
         _shakespeare,
+    ),
+    "shakespeare-turns": Named(
+        "7,000 turns of dialogue: what is said and who is next, and what that one says",
+        ("turn", "answer"),
+        _THREE,
+        "repository MIT; text in the public domain",
+        True,
+        _turns,
+    ),
+    "pythondocs-files": Named(
+        "420 pages of documentation with the folder they lie in; a quarter has more than 1,000 words",
+        ("text", "folder"),
+        _THREE,
+        "Python documentation (PSF)",
+        False,
+        _long_documents,
+    ),
+    "docstrings": Named(
+        "docstrings of the installed Python and its packages: what follows the first line, and that line",
+        ("body", "summary"),
+        _THREE,
+        "those of the packages",
+        True,
+        _docstrings,
     ),
     "sst2": Named(
         "6,920 film reviews of one sentence, good (1) or bad (0)",

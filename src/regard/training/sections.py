@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
 Kind = Literal["unigram", "bpe", "words", "characters", "bytes"]
-Metric = Literal["bleu", "chrf", "chrf++", "ter", "exact_match", "word_error", "word_error_first", "wer", "per", "cer"]
+Counted = Literal["exact_match", "word_error", "word_error_first", "wer", "per", "cer", "rouge1", "rouge2", "rougel"]
+Metric = Literal["bleu", "chrf", "chrf++", "ter"] | Counted
 Step = Literal["moses-lc", "no-stress"]
 Monitor = Literal["loss", "bleu", "chrf", "accuracy", "f1"]
 Marks = Literal["auto", "none", "begin", "end", "both", "last"]
@@ -339,7 +340,8 @@ class Evaluation(Section):
     metrics: Annotated[list[Metric], BeforeValidator(_several)] = Field(
         default=["bleu", "chrf"],
         description="bleu, chrf, chrf++, ter, exact_match, word_error (entries that equal no reference),"
-        " word_error_first (that do not equal the first), wer, per, cer (errors in words, phonemes, characters)",
+        " word_error_first (that do not equal the first), wer, per, cer (errors in words, phonemes, characters),"
+        " rouge1, rouge2, rougel (words in common with a summary)",
     )
     tokenize: str | None = Field(
         default=None, description="sacreBLEU's tokenizer (13a, none, zh …); null: by the target language"

@@ -96,7 +96,7 @@ def _digits(split: str) -> Pictures:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise UserError("data.name: digits come with scikit-learn: pip install 'regard[images]'") from None
+        raise UserError("data.name: digits come with scikit-learn: pip install 'regard[digits]'") from None
     found = load_digits()
     pixels = np.round(found.images * (255 / 16)).astype(np.uint8)
     first, after = {"train": (0, 1197), "valid": (1197, 1397), "test": (1397, 1797)}[split]

@@ -1,0 +1,77 @@
+"""Images from idx files and folders."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.batches.images import read_folder, read_idx, read_idx_pair
+from regard.errors import UserError
+
+Image = pytest.importorskip("PIL.Image")
+
+
+def idx(path: Path, values: np.ndarray, packed: bool = False) -> Path:
+    head = bytes([0, 0, 8, values.ndim]) + b"".join(size.to_bytes(4, "big") for size in values.shape)
+    raw = head + values.astype(np.uint8).tobytes()
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+    return path
+
+
+def test_idx_files_plain_and_packed(tmp_path: Path) -> None:
+    values = np.arange(24).reshape(2, 3, 4)
+    for packed in (False, True):
+        images = idx(tmp_path / "images", values, packed)
+        labels = idx(tmp_path / "labels", np.array([7, 3]), packed)
+        found = read_idx_pair(images, labels)
+        assert found.pixels.shape == (2, 1, 3, 4)
+        assert found.labels == ["7", "3"]
+        examples = found.examples(["3", "7"], "images")
+        assert examples.pair(0)[0].tolist() == list(range(12))
+        assert examples.pair(0)[1].tolist() == [1]
+    with pytest.raises(UserError, match="image 1: the class '7' is not in the training data"):
+        found.examples(["3"], "images")
+
+
+def test_what_is_no_idx_file_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"nothing")
+    with pytest.raises(UserError, match="is not an idx file"):
+        read_idx(path)
+    raw = idx(path, np.arange(4)).read_bytes()
+    path.write_bytes(raw[:-1])
+    with pytest.raises(UserError, match="holds 3 numbers, its header promises 4"):
+        read_idx(path)
+    with pytest.raises(UserError, match="cannot be read"):
+        read_idx(tmp_path / "absent")
+    with pytest.raises(UserError, match="as many labels"):
+        read_idx_pair(idx(tmp_path / "a", np.zeros((2, 2, 2))), idx(tmp_path / "b", np.zeros(3)))
+
+
+def test_a_folder_for_each_class(tmp_path: Path) -> None:
+    for label, grey in (("cat", 10), ("dog", 200), ("dog", 220)):
+        (tmp_path / label).mkdir(exist_ok=True)
+        Image.fromarray(np.full((3, 4), grey, dtype=np.uint8)).save(tmp_path / label / f"{grey}.png")
+    found = read_folder(tmp_path)
+    assert found.labels == ["cat", "dog", "dog"]
+    assert found.pixels.shape == (3, 1, 3, 4)
+    assert found.pixels[:, 0, 0, 0].tolist() == [10, 200, 220]
+    Image.fromarray(np.zeros((3, 4, 3), dtype=np.uint8)).save(tmp_path / "cat" / "colour.png")
+    assert read_folder(tmp_path).pixels.shape == (4, 3, 3, 4)
+    Image.fromarray(np.zeros((5, 5), dtype=np.uint8)).save(tmp_path / "cat" / "large.png")
+    with pytest.raises(UserError, match="has 5x5 pixels, the first image 4x3"):
+        read_folder(tmp_path)
+
+
+def test_a_folder_without_images(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no images"):
+        read_folder(tmp_path)
+    with pytest.raises(UserError, match="no such folder"):
+        read_folder(tmp_path / "absent")
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "x.png").write_text("no image", encoding="utf-8")
+    with pytest.raises(UserError, match="cannot be read as an image"):
+        read_folder(tmp_path)
