@@ -148,3 +148,45 @@ def _model(transformers: Any, kind: str, architecture: str, tokenizer: Any, sett
             if tensor.dim() > 1 or "bias" in name:
                 tensor.normal_(0.0, 0.3)
     return model
+
+
+ENGLISH = ["A dog runs in the park .", "Two men play football , and a girl looks on .", "The red house is near the sea ."]
+FRENCH = ["Un chien court dans le parc .", "Deux hommes jouent au football .", "La maison rouge est près de la mer ."]
+
+
+@pytest.fixture(scope="session")
+def few_lines() -> tuple[list[str], list[str]]:
+    """English lines and French ones, three times the same three."""
+    return ENGLISH * 3, FRENCH * 3
+
+
+@pytest.fixture(scope="session")
+def shared(few_lines: tuple[list[str], list[str]]) -> Any:
+    """One tokenizer of words for both languages of `few_lines`."""
+    from regard.text.tokenizer import Plan, Tokenizers, train_tokenizer
+
+    made = train_tokenizer(few_lines[0] + few_lines[1], Plan("words", vocab_size=60))
+    return Tokenizers(made, made, True)
+
+
+@pytest.fixture(scope="session")
+def model_for() -> Callable[..., Any]:
+    """model_for(tokenizers, seed=1, **arguments): a tiny random Transformer for these tokenizers."""
+    import torch
+
+    from regard import models
+
+    def make(tokenizers: Any, seed: int = 1, **arguments: Any) -> Any:
+        torch.manual_seed(seed)
+        sizes = {"vocab_size": tokenizers.source.vocab_size, "num_layers": 2, "d_model": 16, "d_ff": 32, "num_heads": 4}
+        return models.find("transformer").describe(**(sizes | arguments)).build().eval()
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def translator_for(model_for: Callable[..., Any]) -> Callable[..., Any]:
+    """translator_for(tokenizers, seed=1): the same as a Translator."""
+    from regard.translator import Translator
+
+    return lambda tokenizers, seed=1: Translator(model_for(tokenizers, seed), tokenizers)

@@ -10,33 +10,14 @@ import torch
 from regard.checkpoints.fit import extended
 from regard.checkpoints.folders import save_model
 from regard.errors import UserError
-from regard.models import bert, transformer
+from regard.models import bert
 from regard.text.tokenizer import Plan, Tokenizers, train_tokenizer
-from regard.translator import Translator, load
-
-LINES = ["A dog runs in the park .", "Two men play football , and a girl looks on .", "The red house is near the sea ."] * 3
-FRENCH = ["Un chien court dans le parc .", "Deux hommes jouent au football .", "La maison rouge est près de la mer ."] * 3
+from regard.translator import load
 
 
-@pytest.fixture(scope="module")
-def shared():
-    made = train_tokenizer(LINES + FRENCH, Plan("words", vocab_size=60))
-    return Tokenizers(made, made, True)
-
-
-def model_for(tokenizers, seed=1, **arguments):
-    torch.manual_seed(seed)
-    sizes = {"vocab_size": tokenizers.source.vocab_size, "num_layers": 2, "d_model": 16, "d_ff": 32, "num_heads": 4}
-    return transformer.describe(**(sizes | arguments)).build().eval()
-
-
-def translator(tokenizers, seed=1):
-    return Translator(model_for(tokenizers, seed), tokenizers)
-
-
-def test_ckpt_09_vocabulary_is_too_small(tmp_path):
+def test_ckpt_09_vocabulary_is_too_small(tmp_path, model_for, few_lines):
     """S-CKPT-09: sizes of both and the names of the entries the model lacks; extend=True adds them."""
-    more = train_tokenizer(LINES, Plan("words", vocab_size=60), extra=["<2fr>", "<2de>", "<2zh>"])
+    more = train_tokenizer(few_lines[0], Plan("words", vocab_size=60), extra=["<2fr>", "<2de>", "<2zh>"])
     full = Tokenizers(more, more, True)
     small = model_for(full, vocab_size=more.vocab_size - 3)
     size = more.vocab_size
@@ -59,9 +40,9 @@ def test_ckpt_09_vocabulary_is_too_small(tmp_path):
     assert load(tmp_path / "wide").model.description == wide.model.description
 
 
-def test_ckpt_12_ids_disagree(tmp_path, shared):
+def test_ckpt_12_ids_disagree(tmp_path, shared, translator_for):
     """S-CKPT-12: pad 1 and end 0 in the configuration against pad 0 and end 3 in the tokenizer: both are named."""
-    translator(shared).save(tmp_path)
+    translator_for(shared).save(tmp_path)
     for name in ("config.json", "regard.json"):
         document = json.loads((tmp_path / name).read_text(encoding="utf-8"))
         if name == "config.json":
