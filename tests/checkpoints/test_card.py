@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from regard.checkpoints.card import card
+from regard.checkpoints.card import USES, card, task_of
 
 SCORES = {"bleu": {"value": 55.21, "signature": "nrefs:1|case:mixed|tok:13a"}, "chrf": {"value": 71.0, "signature": "nc:6"}}
 
@@ -32,6 +32,30 @@ def test_scores_stand_with_their_signatures():
         "args": {"signature": "nrefs:1|case:mixed|tok:13a"},
     }
     assert "AutoModelForSeq2SeqLM" in text
+
+
+def test_each_task_is_asked_for_in_its_own_way(foreign):
+    from regard.checkpoints.folders import load_model
+
+    for names, task, asked in (
+        (("bert", "BertForMaskedLM"), "fill-mask", "model.fill("),
+        (("bert", "BertForSequenceClassification"), "text-classification", "model.classify("),
+        (("bert", "BertForTokenClassification"), "token-classification", "model.classify("),
+        (("bert", "BertModel"), "feature-extraction", "model.embed("),
+        (("gpt2", "GPT2LMHeadModel"), "text-generation", "model.generate("),
+        (("bart", "BartForConditionalGeneration"), "translation", "model.translate("),
+    ):
+        found = task_of(load_model(foreign(*names))[1])
+        text = card({}, {}, 10, True, found)
+        assert (found, front(text)["pipeline_tag"]) == (task, task)
+        assert asked in text
+        assert f"`{USES[task][1]}` of transformers" in text
+    from regard.models import vit
+
+    assert (
+        task_of(vit.describe(image_size=8, patch_size=4, num_layers=1, d_model=8, num_heads=2, classes=2))
+        == "image-classification"
+    )
 
 
 def test_a_card_without_anything_known():

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 import regard
 from regard import models
 from regard.architecture import Description, Model, from_json, to_json
-from regard.checkpoints.card import card
+from regard.checkpoints.card import card, task_of
 from regard.checkpoints.fit import check_fit, ids_of
 from regard.checkpoints.generation import GENERATION, read_generation, written
 from regard.checkpoints.known import sifted
@@ -114,7 +114,8 @@ def save_model(
             write_json(new / GENERATION, written(config, search, limit, meta.get("generation") or {}))
         write_json(new / OWN, own)
         count = sum(p.numel() for p in model.parameters())
-        text = card(meta, search, count, config["model_type"] != "regard")
+        known = search if model.decoder is not None else {}
+        text = card(meta, known, count, config["model_type"] != "regard", task_of(model.description))
         write_text(new / CARD, text)
 
 
