@@ -60,7 +60,7 @@ def test_a_model_must_have_the_halves_that_a_task_needs() -> None:
     decoder, both = small(), rnn.describe(vocab_size=13, d_model=8).build()
     check_model(decoder, "language", packed=True)
     check_model(both, "translation", packed=False)
-    with pytest.raises(UserError, match=r"language needs a decoder alone; model\.architecture gives an encoder and a decoder"):
+    with pytest.raises(UserError, match="language needs a decoder alone"):
         check_model(both, "language", packed=False)
     with pytest.raises(UserError, match=r"translation needs an encoder and a decoder; .* gives a decoder alone"):
         check_model(decoder, "translation", packed=False)

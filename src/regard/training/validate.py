@@ -51,7 +51,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Tested:
+class Verdict:
     """How the finished model did on the test data. scores: by metric its value and signature. texts: what it answered, an
     answer a line; None if there is nothing to write down."""
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from regard.architecture import Model
 from regard.training.prepare import Prepared
 from regard.training.recipe import Recipe
-from regard.training.validate import Look, Tested
+from regard.training.validate import Look, Verdict
 
 MODULES = {
     "translation": "translation",
@@ -36,7 +36,7 @@ class Task(Protocol):
         """Judge a model, in evaluation mode, on the validation data."""
         ...
 
-    def test(self, model: Model, recipe: Recipe, prepared: Prepared) -> Tested | None:
+    def test(self, model: Model, recipe: Recipe, prepared: Prepared) -> Verdict | None:
         """Judge the finished model on the test data; None without any."""
         ...
 

@@ -22,7 +22,7 @@ from regard.training.recipe import Recipe
 from regard.training.start import Start, start_of
 from regard.training.texts import BETWEEN, cleaned, labelled
 from regard.training.tokenizers import tokenizer_of_texts
-from regard.training.validate import TOKENS, Look, Tested
+from regard.training.validate import TOKENS, Look, Verdict
 
 PICTURES = 500
 """Images that are judged at once."""
@@ -138,7 +138,7 @@ def look(model: Model, recipe: Recipe, prepared: Prepared) -> Look:
     return Look(loss, None, figures={"accuracy": accuracy(given, right), "f1": macro_f1(given, right)})
 
 
-def test(model: Model, recipe: Recipe, prepared: Prepared) -> Tested | None:
+def test(model: Model, recipe: Recipe, prepared: Prepared) -> Verdict | None:
     """Accuracy and macro F1 in per cent, and the class that was found for each test example."""
     if prepared.test is None:
         return None
@@ -148,4 +148,4 @@ def test(model: Model, recipe: Recipe, prepared: Prepared) -> Tested | None:
     scores = {"accuracy": accuracy(given, right), "f1": macro_f1(given, right)}
     signature = f"examples:{len(right)}|classes:{len(prepared.labels)}"
     made = {name: {"value": round(100 * value, 3), "signature": signature} for name, value in scores.items()}
-    return Tested(made, [prepared.labels[number] for number in given])
+    return Verdict(made, [prepared.labels[number] for number in given])

@@ -20,7 +20,7 @@ from regard.training.start import Start, start_of
 from regard.training.tasks import language
 from regard.training.texts import cleaned, texts
 from regard.training.tokenizers import SENTINELS, tokenizer_of_texts
-from regard.training.validate import Look, Tested
+from regard.training.validate import Look, Verdict
 
 ENDS = (".", "!", "?", "。", "！", "？", "…")
 """What a token that ends a sentence ends with."""
@@ -95,6 +95,6 @@ def look(model: Model, recipe: Recipe, prepared: Prepared) -> Look:
     return Look(found.loss, found.token_accuracy, figures={"perplexity": found.perplexity})
 
 
-def test(model: Model, recipe: Recipe, prepared: Prepared) -> Tested | None:
+def test(model: Model, recipe: Recipe, prepared: Prepared) -> Verdict | None:
     """The same of the test texts."""
     return language.test(model, recipe, prepared)

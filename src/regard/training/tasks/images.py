@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -62,8 +63,21 @@ def prepare(recipe: Recipe, cache: Path) -> Prepared:
         },
         labels=labels,
         start=start,
-        facts={"image": image},
+        facts={"image": image, "images": _preprocessor(image, channels, height, width)},
     )
+
+
+def _preprocessor(image: dict[str, float], channels: int, height: int, width: int) -> dict[str, Any]:
+    """What preprocessor_config.json says of it, so that pictures become the same numbers in use."""
+    return {
+        "do_resize": True,
+        "size": {"height": height, "width": width},
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": [image["mean"]] * channels,
+        "image_std": [image["std"]] * channels,
+    }
 
 
 def _image(pictures: Pictures) -> dict[str, float]:

@@ -22,7 +22,7 @@ from regard.training.recipe import Recipe
 from regard.training.start import start_of
 from regard.training.texts import cleaned, texts
 from regard.training.tokenizers import tokenizer_of_texts
-from regard.training.validate import TOKENS, Look, Tested
+from regard.training.validate import TOKENS, Look, Verdict
 
 GIVEN = {"language": {"head": "next"}, "masked": {"head": "masked"}, "permutation": {"head": "next"}}
 
@@ -157,11 +157,11 @@ def _figures(recipe: Recipe, prepared: Prepared, found: Likelihood) -> dict[str,
     return figures
 
 
-def test(model: Model, recipe: Recipe, prepared: Prepared) -> Tested | None:
+def test(model: Model, recipe: Recipe, prepared: Prepared) -> Verdict | None:
     """The same of the test texts."""
     if prepared.test is None:
         return None
     found = measure(model, recipe, prepared, prepared.test)
     signature = f"tokens:{found.tokens}"
     values = {"loss": found.loss, "perplexity": found.perplexity, "token_accuracy": 100 * found.token_accuracy}
-    return Tested({name: {"value": round(value, 4), "signature": signature} for name, value in values.items()})
+    return Verdict({name: {"value": round(value, 4), "signature": signature} for name, value in values.items()})

@@ -18,7 +18,7 @@ from regard.training.start import start_of
 from regard.training.tasks.classification import answers, labels_of
 from regard.training.texts import cleaned, labelled
 from regard.training.tokenizers import tokenizer_of_texts
-from regard.training.validate import Look, Tested
+from regard.training.validate import Look, Verdict
 
 
 def prepare(recipe: Recipe, cache: Path) -> Prepared:
@@ -128,7 +128,7 @@ def look(model: Model, recipe: Recipe, prepared: Prepared) -> Look:
     return Look(loss, None, figures=_scores([found[i] for i in range(len(right))], right, prepared.labels))
 
 
-def test(model: Model, recipe: Recipe, prepared: Prepared) -> Tested | None:
+def test(model: Model, recipe: Recipe, prepared: Prepared) -> Verdict | None:
     """Accuracy and F1 in per cent, and the tags that were found for each test sentence."""
     if prepared.test is None:
         return None
@@ -139,4 +139,4 @@ def test(model: Model, recipe: Recipe, prepared: Prepared) -> Tested | None:
     signature = f"words:{sum(map(len, right))}|f1:{'spans' if iob else 'macro'}"
     scores = _scores(given, right, prepared.labels)
     made = {name: {"value": round(100 * value, 3), "signature": signature} for name, value in scores.items()}
-    return Tested(made, [" ".join(prepared.labels[tag] for tag in row) for row in given])
+    return Verdict(made, [" ".join(prepared.labels[tag] for tag in row) for row in given])
