@@ -44,6 +44,24 @@ def test_a_folder_knows_how_images_are_scaled_and_is_gone_on_from(made: Callable
     assert not (tmp_path / "y" / "tokenizer.json").exists()
 
 
+def test_the_trained_folder_reads_pictures_as_the_training_did(made: Callable[..., Recipe], tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    import torch
+
+    import regard
+
+    recipe = made("images", training={"max_steps": 2, "evaluate_every": 2})
+    train(recipe, tmp_path / "x")
+    its, prepared, pictures = regard.load(tmp_path / "x"), prepare(recipe), read(recipe, "test")
+    assert pictures is not None
+    found = its.classify(list(pictures.pixels[:, 0]), details=True)
+    batch = prepared.checking([prepared.test.pair(i) for i in range(10)], range(10), np.random.default_rng(0))
+    with torch.no_grad():
+        want = its.model(batch.inputs).logits.softmax(-1)
+    got = [[one.probabilities[name] for name in its.labels] for one in found]
+    assert np.abs(np.array(got) - want.numpy()).max() < 1e-5
+
+
 def test_named_images(data_root: Path) -> None:
     recipe = load_recipe("mnist-vit", [f"data.root={data_root}"])
     test = read(recipe, "test")
