@@ -29,12 +29,13 @@ def pieces_of(lines: list[str]) -> bytes:
 
 
 def numbered(*models: bytes) -> dict[str, int]:
-    """As in OPUS folders: the end mark first, pad last, and one piece that the model knows left out."""
-    names = ["</s>", "<unk>", ">>fra<<"]
+    """As in OPUS folders: the end mark first, pad last (of one side alone: in one place on both), and one piece that the
+    model knows left out."""
+    names = ["</s>", "<unk>", ">>fra<<", *(["<pad>"] if len(models) == 1 else [])]
     for model in models:
         its = sentencepiece.SentencePieceProcessor(model_proto=model)
         names += [its.id_to_piece(n) for n in range(4, its.get_piece_size()) if its.id_to_piece(n) not in names]
-    return {name: number for number, name in enumerate([*names, "<pad>"])}
+    return {name: number for number, name in enumerate(dict.fromkeys([*names, "<pad>"]))}
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,49 @@ def test_the_tokenizer_of_a_folder_is_found_by_its_files(folder):
     found = Tokenizers.open(folder)
     assert found.source.encode("hello") == open_spm(folder).source.encode("hello")
     assert found.source.hash != found.target.hash
+
+
+def test_a_whole_folder_translates_as_transformers_does(folder, tmp_path):
+    """The decoder starts from pad, which bad_words_ids forbids to write although this model would write it always."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    import regard
+
+    tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+    sizes = [len(tokenizer.encoder), len(tokenizer.target_encoder if tokenizer.separate_vocabs else tokenizer.encoder)]
+    pad = tokenizer.pad_token_id
+    shape = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
+    shape |= {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "activation_function": "swish"}
+    shape |= {"vocab_size": sizes[0], "decoder_vocab_size": sizes[1], "scale_embedding": True, "max_length": 20}
+    shape |= {"share_encoder_decoder_embeddings": not tokenizer.separate_vocabs, "max_position_embeddings": 64}
+    config = transformers.MarianConfig(**shape, pad_token_id=pad, eos_token_id=0, decoder_start_token_id=pad)
+    torch.manual_seed(1)
+    model = transformers.MarianMTModel(config).eval()
+    for name, tensor in model.named_parameters():
+        if "embed_positions" not in name:
+            tensor.data.normal_(1.0 if name.endswith("norm.weight") else 0.0, 0.5)
+    model.final_logits_bias[0, pad] = 30.0
+    chosen = {"num_beams": 3, "bad_words_ids": [[pad]], "max_length": 20, "length_penalty": 0.6, "forced_eos_token_id": None}
+    ids = {"pad_token_id": pad, "eos_token_id": 0, "decoder_start_token_id": pad}
+    model.generation_config = transformers.GenerationConfig(**chosen, **ids)
+    model.save_pretrained(tmp_path / "opus")
+    tokenizer.save_pretrained(tmp_path / "opus")
+    ours = regard.load(tmp_path / "opus", dtype="float64")
+    ours.save(tmp_path / "ours")
+    texts = ["hello world", "the quick brown fox", "naïve words this is a test"]
+    inputs = tokenizer(texts, padding=True, return_tensors="pt")
+    want = model.double().generate(**inputs)[:, 1:].tolist()
+    assert not any(pad in row[:4] for row in want)
+    for its in (ours, regard.load(tmp_path / "ours", dtype="float64")):
+        found = its.translate(texts, details=True)
+        for row, one, text in zip(want, found, tokenizer.batch_decode(want, skip_special_tokens=True), strict=True):
+            wanted = row[: row.index(0)] if 0 in row else [number for number in row if number != pad]
+            assert one.tokens == [its.tokenizers.target.piece(number) for number in wanted]
+            assert one.text == text
+    again = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "ours").double()
+    assert type(again).__name__ == "MarianMTModel"
+    opened = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
+    assert again.generate(**opened(texts, padding=True, return_tensors="pt"))[:, 1:].tolist() == want
 
 
 def test_what_is_saved_opens_again_here_and_there(folder, tmp_path):

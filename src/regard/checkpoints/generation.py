@@ -53,11 +53,14 @@ UNUSED: dict[str, tuple[Any, ...]] = {
 
 
 def read_generation(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a folder that another program wrote; older folders keep them in config.json."""
+    """The settings of a folder that another program wrote; folders without a file of their own for them keep them in
+    config.json, which is not looked at otherwise but for ids."""
     keys = {*SAME, *SAMPLING, *REFUSED, *UNUSED, "do_sample", "min_length", "max_length", "bad_words_ids", *IDS}
-    settings = {key: value for key, value in config.items() if key in keys}
     path = folder / GENERATION
-    return settings | (read_json(path) if path.is_file() else {})
+    if not path.is_file():
+        return {key: value for key, value in config.items() if key in keys}
+    ids = {key: config[key] for key in IDS if key in config and key != "forced_eos_token_id"}
+    return ids | read_json(path)
 
 
 def settings_of(generation: Mapping[str, Any], where: str | Path) -> dict[str, Any]:
