@@ -69,7 +69,7 @@ class Tokenizer:
         self._pieces = piece_bytes(backend, self._file)
         named = {number for number in found.values() if number is not None}
         self._specials = named | {token["id"] for token in added if token["special"]}
-        own = [backend.token_to_id(name) for name in SPECIALS] == [0, 1, 2, 3] and self._specials == {0, 1, 2, 3}
+        own = [backend.token_to_id(name) for name in SPECIALS] == [0, 1, 2, 3]
         self._silent = self._specials - ({self.unk} if own else set())
         self._segmenter: Segmenter | None = None
 
