@@ -59,14 +59,21 @@ def command(
         one = len(prompt or ()) == 1 or (not prompt and input is None and sys.stdin.isatty())
         if chat:
             _converse(generator, (line for chunk in prompts for line in chunk), system, writer, options)
-        elif one and output is None and _can_be_shown(writer, options):
-            for number, line in enumerate(line for chunk in prompts for line in chunk):
-                _show(generator, line, writer, options, number)
         else:
-            for chunk in prompts:
-                found = generator.generate(chunk, details=True, first=writer.count, **options)
-                writer.answers((_line(one), one.json()) for one in found)
+            _answer(generator, prompts, writer, options, one and output is None and _can_be_shown(writer, options))
         writer.close("answers")
+
+
+def _answer(generator: Any, prompts: Iterator[list[str]], writer: Writer, options: dict[str, Any], shown: bool) -> None:
+    """What follows each prompt by itself. shown: as it is written."""
+    for chunk in prompts:
+        if not shown:
+            found = generator.generate(chunk, details=True, first=writer.count, **options)
+            writer.answers((_line(answer), answer.json()) for answer in found)
+            continue
+        for line in chunk:
+            _show(generator, line, writer, options, writer.count)
+            writer.count += 1
 
 
 def _can_be_shown(writer: Writer, options: dict[str, Any]) -> bool:
