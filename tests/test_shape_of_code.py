@@ -29,6 +29,7 @@ ROWS = [
     {"evaluation"},
     {"training"},
     {"serving"},
+    {"labs"},
     {"cli", "__main__"},
 ]
 """Imports point one way: a file imports from its own row's package or from rows above."""

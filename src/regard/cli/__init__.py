@@ -25,6 +25,7 @@ VERBS = {
     "average": "average the weights of several model folders",
     "verify": "compare a model folder with transformers, layer by layer",
     "convert": "write a model of another program, or in another number type, as a model folder",
+    "lab": "measure a claim of the attention notes",
     "serve": "answer many people over HTTP",
     "info": "what a model folder holds",
 }
