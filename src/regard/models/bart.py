@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import torch
-from torch import nn
 
 from regard.architecture import Description
 from regard.checkpoints.rules import Format, Weights
@@ -30,16 +29,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"num_layers": 2, "d_model": 64, "d_ff": 128, "num_heads": 4},
     "base": {"num_layers": 6, "d_model": 768, "d_ff": 3072, "num_heads": 12},
     "large": {"num_layers": 12, "d_model": 1024, "d_ff": 4096, "num_heads": 16},
-    "mbart-large": {
-        "num_layers": 12,
-        "d_model": 1024,
-        "d_ff": 4096,
-        "num_heads": 16,
-        "placement": "pre",
-        "scaled": True,
-        "activation": "relu",
-    },
 }
+SIZES["mbart-large"] = SIZES["large"] | {"placement": "pre", "scaled": True, "activation": "relu"}
 
 
 def describe(
@@ -77,7 +68,7 @@ def describe(
 
 
 @torch.no_grad()
-def initialise(model: nn.Module) -> None:
+def initialise(model: Any) -> None:
     """As in fairseq: normal with 0.02, biases zero, the vector of padding zero."""
     normal_(model, 0.02)
     for half in (model.encoder, model.decoder):
@@ -90,26 +81,13 @@ def arguments(description: Description) -> dict[str, Any] | None:
     try:
         first, last = description.encoder, description.decoder
         block, other = first.blocks[0], last.blocks[0]
-        found = {
-            "vocab_size": first.embed.vocab_size,
-            "num_layers": len(first.blocks),
-            "decoder_layers": len(last.blocks),
-            "d_model": first.d_model,
-            "d_ff": block.feedforward.d_ff,
-            "decoder_d_ff": other.feedforward.d_ff,
-            "num_heads": block.attention.num_heads,
-            "decoder_heads": other.attention.num_heads,
-            "dropout": block.dropout,
-            "attention_dropout": block.attention.dropout,
-            "activation_dropout": block.feedforward.dropout,
-            "activation": block.feedforward.activation,
-            "placement": block.placement,
-            "max_positions": first.embed.position.limit,
-            "scaled": first.embed.scaled,
-            "head_bias": description.head.bias,
-            "tied": description.tied,
-            "pad": description.pad,
-        }
+        found = {"vocab_size": first.embed.vocab_size, "d_model": first.d_model, "scaled": first.embed.scaled}
+        found |= {"num_layers": len(first.blocks), "decoder_layers": len(last.blocks), "placement": block.placement}
+        found |= {"d_ff": block.feedforward.d_ff, "decoder_d_ff": other.feedforward.d_ff, "dropout": block.dropout}
+        found |= {"num_heads": block.attention.num_heads, "decoder_heads": other.attention.num_heads}
+        found |= {"attention_dropout": block.attention.dropout, "activation_dropout": block.feedforward.dropout}
+        found |= {"activation": block.feedforward.activation, "max_positions": first.embed.position.limit}
+        found |= {"head_bias": description.head.bias, "tied": description.tied, "pad": description.pad}
         return found if describe(**found) == description else None
     except (AttributeError, IndexError, TypeError):
         return None

@@ -22,8 +22,7 @@ from regard.layers.norms import RMSNorm
 from regard.layers.positions import Buckets
 from regard.layers.stack import Stack
 
-_11: dict[str, Any] = {"gated": True, "activation": "gelu_tanh", "tied": "embeddings"}
-_SHAPES: dict[str, tuple[int, int, int, int, int]] = {
+_SHAPES = {
     "tiny": (2, 64, 128, 4, 16),
     "small": (6, 512, 2048, 8, 64),
     "base": (12, 768, 3072, 12, 64),
@@ -37,7 +36,8 @@ _SHAPES: dict[str, tuple[int, int, int, int, int]] = {
     "xxl-1.1": (24, 4096, 10240, 64, 64),
 }
 _NAMES = ("num_layers", "d_model", "d_ff", "num_heads", "head_dim")
-SIZES = {name: dict(zip(_NAMES, its)) | (_11 if name.endswith("-1.1") else {}) for name, its in _SHAPES.items()}
+_LATER: dict[str, Any] = {"gated": True, "activation": "gelu_tanh", "tied": "embeddings"}
+SIZES = {name: dict(zip(_NAMES, its)) | (_LATER if name.endswith("-1.1") else {}) for name, its in _SHAPES.items()}
 
 
 def describe(
@@ -82,7 +82,7 @@ def describe(
 
 
 @torch.no_grad()
-def initialise(model: nn.Module) -> None:
+def initialise(model: Any) -> None:
     """As in the authors' Mesh TensorFlow: normal with 1/sqrt of what a product sums over, queries with a further
     1/sqrt(head_dim) in place of the scores' divisor, embeddings with 1. A head of its own: with 1/sqrt(d_model)."""
     for module in model.modules():
@@ -100,26 +100,13 @@ def initialise(model: nn.Module) -> None:
 def arguments(description: Description) -> dict[str, Any] | None:
     """The arguments from which `describe` makes this description; None if there are none."""
     try:
-        first, last = description.encoder, description.decoder
-        block = first.blocks[0]
-        found = {
-            "vocab_size": first.embed.vocab_size,
-            "num_layers": len(first.blocks),
-            "decoder_layers": len(last.blocks),
-            "d_model": first.d_model,
-            "d_ff": block.feedforward.d_ff,
-            "num_heads": block.attention.num_heads,
-            "head_dim": block.attention.head_dim,
-            "activation": block.feedforward.activation,
-            "gated": isinstance(block.feedforward, Gated),
-            "buckets": first.position.count,
-            "farthest": first.position.farthest,
-            "eps": first.last_norm.eps,
-            "dropout": block.dropout,
-            "scaled": description.head.scale != 1.0,
-            "tied": description.tied,
-            "pad": description.pad,
-        }
+        first, block, inner = description.encoder, description.encoder.blocks[0], description.encoder.blocks[0].feedforward
+        found = {"vocab_size": first.embed.vocab_size, "d_model": first.d_model, "eps": first.last_norm.eps}
+        found |= {"num_layers": len(first.blocks), "decoder_layers": len(description.decoder.blocks)}
+        found |= {"num_heads": block.attention.num_heads, "head_dim": block.attention.head_dim, "dropout": block.dropout}
+        found |= {"d_ff": inner.d_ff, "activation": inner.activation, "gated": isinstance(inner, Gated)}
+        found |= {"buckets": first.position.count, "farthest": first.position.farthest}
+        found |= {"scaled": description.head.scale != 1.0, "tied": description.tied, "pad": description.pad}
         return found if describe(**found) == description else None
     except (AttributeError, IndexError, TypeError):
         return None
@@ -229,19 +216,8 @@ def _peek(shapes: Mapping[str, Sequence[int]], read: Callable[[str], Tensor]) ->
     return {"tied": "all" if torch.equal(read(shared), read("lm_head.weight")) else "embeddings"}
 
 
-_T5 = Format(
-    "t5",
-    "T5ForConditionalGeneration",
-    CONFIG,
-    weights,
-    DEFAULTS | {"feed_forward_proj": "relu"},
-    FIXED,
-    HARMLESS,
-    {},
-    _read,
-    _write,
-    _peek,
-)
+_FIRST = DEFAULTS | {"feed_forward_proj": "relu"}
+_T5 = Format("t5", "T5ForConditionalGeneration", CONFIG, weights, _FIRST, FIXED, HARMLESS, {}, _read, _write, _peek)
 _MT5 = replace(
     _T5,
     model_type="mt5",

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.architecture import Description
-from regard.checkpoints.rules import ACTIVATION_NAMES, Choice, Derived, Format, Joined, Row, Rule, Weights, words
+from regard.checkpoints.rules import ACTIVATION_NAMES, Choice, Derived, Format, Row, Rule, Weights, both, words
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
@@ -155,31 +155,24 @@ WRITTEN = 1024
 """Positions of the table of sinusoids that goes into a folder: as far as transformers can go; regard has no end."""
 
 
-def _both(theirs: str, ours: str, *parts: str) -> list[Rule]:
-    """Weight and bias of one layer, or of several that are one of ours."""
-    if not parts:
-        return [Rule(f"{theirs}.{kind}", f"{ours}.{kind}") for kind in ("weight", "bias")]
-    return [Rule(tuple(f"{theirs}.{p}.{kind}" for p in parts), f"{ours}.{kind}", Joined()) for kind in ("weight", "bias")]
-
-
 def rules_of(tied: str, head_bias: bool, size: int) -> Weights:
     """The tensors of such classes of transformers but for those of positions. size: of the target's vocabulary."""
     rules, derived = [], []
     embeds = [f"model.{half}.embed_tokens.weight" for half in ("encoder", "decoder")]
     for half in ("encoder", "decoder"):
         theirs, ours = f"model.{half}.layers.#", f"{half}.blocks.#"
-        rules += _both(f"{theirs}.self_attn", f"{ours}.attention.qkv", "q_proj", "k_proj", "v_proj")
-        rules += _both(f"{theirs}.self_attn.out_proj", f"{ours}.attention.output")
-        rules += _both(f"{theirs}.self_attn_layer_norm", f"{ours}.attention_norm")
-        rules += _both(f"{theirs}.encoder_attn.q_proj", f"{ours}.cross.q")
-        rules += _both(f"{theirs}.encoder_attn", f"{ours}.cross.kv", "k_proj", "v_proj")
-        rules += _both(f"{theirs}.encoder_attn.out_proj", f"{ours}.cross.output")
-        rules += _both(f"{theirs}.encoder_attn_layer_norm", f"{ours}.cross_norm")
-        rules += _both(f"{theirs}.fc1", f"{ours}.feedforward.expand")
-        rules += _both(f"{theirs}.fc2", f"{ours}.feedforward.contract")
-        rules += _both(f"{theirs}.final_layer_norm", f"{ours}.feedforward_norm")
-        rules += _both(f"model.{half}.layer_norm", f"{half}.last_norm")
-        rules += _both(f"model.{half}.layernorm_embedding", f"{half}.embed.norm")
+        rules += both(f"{theirs}.self_attn", f"{ours}.attention.qkv", "q_proj", "k_proj", "v_proj")
+        rules += both(f"{theirs}.self_attn.out_proj", f"{ours}.attention.output")
+        rules += both(f"{theirs}.self_attn_layer_norm", f"{ours}.attention_norm")
+        rules += both(f"{theirs}.encoder_attn.q_proj", f"{ours}.cross.q")
+        rules += both(f"{theirs}.encoder_attn", f"{ours}.cross.kv", "k_proj", "v_proj")
+        rules += both(f"{theirs}.encoder_attn.out_proj", f"{ours}.cross.output")
+        rules += both(f"{theirs}.encoder_attn_layer_norm", f"{ours}.cross_norm")
+        rules += both(f"{theirs}.fc1", f"{ours}.feedforward.expand")
+        rules += both(f"{theirs}.fc2", f"{ours}.feedforward.contract")
+        rules += both(f"{theirs}.final_layer_norm", f"{ours}.feedforward_norm")
+        rules += both(f"model.{half}.layer_norm", f"{half}.last_norm")
+        rules += both(f"model.{half}.layernorm_embedding", f"{half}.embed.norm")
         rules.append(Rule(f"model.{half}.embed_positions.weight", f"{half}.embed.position.table.weight"))
     if tied == "all":
         rules.append(Rule("model.shared.weight", "encoder.embed.tokens.weight", also=(*embeds, "lm_head.weight")))
