@@ -31,6 +31,8 @@ from regard.errors import UserError
 from regard.files import write_json, write_text
 
 CONFIG, OWN, CARD = "config.json", "regard.json", "README.md"
+FETCHED = ("*.json", "*.safetensors", "*.model", "*.spm", "*.jinja")
+"""What is fetched of a model on the Hub, beside its card."""
 OWN_VERSION = 1
 OWN_IDS = {"bos": 2, "eos": 3}
 """Ids of the start and the end mark in every tokenizer that regard trains."""
@@ -171,7 +173,7 @@ def locate(name: str | Path) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(str(name), allow_patterns=["*.json", "*.safetensors", CARD, "*.model"]))
+        return Path(snapshot_download(str(name), allow_patterns=[*FETCHED, CARD]))
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).split("\n")[0]
         raise UserError(
