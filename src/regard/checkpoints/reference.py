@@ -1,4 +1,4 @@
-"""A model folder as `transformers` computes it: what `verify` holds regard against. The only file that imports it."""
+"""A model folder as `transformers` computes it: what `verify` holds regard against."""
 
 from __future__ import annotations
 
