@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from regard.decoding.banks import Tracker
 from regard.decoding.options import Search
 
 
@@ -23,6 +24,7 @@ class Constraints:
         if prefix is not None and self.longest:
             padded = [list(ids) + [-1] * (self.longest - len(ids)) for ids in prefix]
             self.prefix = torch.tensor(padded, dtype=torch.long, device=device)
+        self.phrases: Tracker | None = None
         self.suppressed = torch.tensor(options.suppress_tokens, dtype=torch.long, device=device)
 
     def acts(self, step: int) -> bool:
@@ -32,6 +34,7 @@ class Constraints:
         return (
             step < max(self.longest, its.min_length)
             or len(self.suppressed) > 0
+            or self.phrases is not None
             or (its.first_token is not None and step == 0)
             or (its.repetition_penalty != 1.0 and step > 0)
             or (size > 0 and step >= size)
@@ -51,6 +54,8 @@ class Constraints:
             logits[:, self.eos] = -math.inf
         if 0 < its.no_repeat_ngram_size <= step:
             self._forbid_ngrams(logits, ids, its.no_repeat_ngram_size)
+        if self.phrases is not None:
+            self.phrases.mask(logits, step, lines)
         stuck = logits.amax(1) == -math.inf
         logits[:, self.eos] = torch.where(stuck, raw[:, self.eos], logits[:, self.eos])
         if self.prefix is not None and step < self.longest:
@@ -63,6 +68,16 @@ class Constraints:
             logits = torch.full_like(raw, -math.inf)
             logits[:, its.first_token] = norm  # so that its log-probability is 0
         return logits
+
+    def wrote(self, tokens: Tensor) -> None:
+        """Every row has written a token Int[R]."""
+        if self.phrases is not None:
+            self.phrases.wrote(tokens)
+
+    def take(self, rows: Tensor) -> None:
+        """Row i becomes a copy of row rows[i]."""
+        if self.phrases is not None:
+            self.phrases.take(rows)
 
     @staticmethod
     def _forbid_ngrams(logits: Tensor, ids: Tensor, size: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from regard.decoding.banks import Demand
 from regard.decoding.options import Hypothesis, Search
 from regard.decoding.progress import Tell
 from regard.decoding.search import search
@@ -49,7 +50,7 @@ def translate_ids(
     eos: int,
     *,
     batch_tokens: int = BATCH_TOKENS,
-    prefix: Sequence[Sequence[int]] | None = None,
+    prefix: Sequence[Sequence[int] | Demand] | None = None,
     workers: int = 1,
     first: int = 0,
 ) -> list[list[Hypothesis]]:
@@ -64,7 +65,11 @@ def translate_ids(
 
 
 def run_job(
-    job: Job, model: Any, sources: Sequence[Sequence[int]], prefix: Sequence[Sequence[int]] | None = None, workers: int = 1
+    job: Job,
+    model: Any,
+    sources: Sequence[Sequence[int]],
+    prefix: Sequence[Sequence[int] | Demand] | None = None,
+    workers: int = 1,
 ) -> list[list[Hypothesis]]:
     """`translate_ids` of one job."""
     if job.tell is not None and workers > 1:
@@ -105,8 +110,8 @@ def batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
     return groups
 
 
-Pair = tuple[Sequence[int], Sequence[int]]
-Task = tuple[list[Sequence[int]], list[Sequence[int]], list[int]]
+Pair = tuple[Sequence[int], Sequence[int] | Demand]
+Task = tuple[list[Sequence[int]], list[Sequence[int] | Demand], list[int]]
 
 
 def _stream(model: Any, pairs: Iterable[Pair], job: Job, window: int, workers: int) -> Iterator[list[Hypothesis]]:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from regard.decoding.banks import Demand, Tracker
 from regard.decoding.constraints import Constraints
 from regard.decoding.options import Hypothesis, Search
 from regard.decoding.progress import Progress, Tell
@@ -53,7 +54,7 @@ def search(
     options: Search,
     bos: int,
     eos: int,
-    prefix: Sequence[Sequence[int]] | None = None,
+    prefix: Sequence[Sequence[int] | Demand] | None = None,
     numbers: Sequence[int] | None = None,
     tell: Tell | None = None,
 ) -> list[list[Hypothesis]]:
@@ -61,8 +62,9 @@ def search(
 
     An encoder-decoder reads `inputs` as its source and starts from `bos`. A decoder-only model reads them as its prompt
     (padded on the left or not at all) and goes on; the prompt counts neither in scores nor in lengths. prefix: tokens with
-    which each answer must begin; they count in both. numbers: the sentences' numbers, for sampling (default: their rows).
-    tell(row, ids): called with tokens of a row's first answer as they become certain; not where several are sampled.
+    which each answer must begin; they count in both; or a Demand, which names phrases besides. numbers: the sentences'
+    numbers, for sampling (default: their rows). tell(row, ids): called with tokens of a row's first answer as they become
+    certain; not where several are sampled.
     """
     rows = inputs.shape[0]
     if prefix is not None and len(prefix) != rows:
@@ -70,7 +72,10 @@ def search(
     if rows == 0:
         return []
     limits = _limits(model, layout, rows, options)
-    constraints = Constraints(options, eos, prefix, inputs.device)
+    begins, rules = Demand.divided(prefix)
+    constraints = Constraints(options, eos, begins, inputs.device)
+    if rules is not None:
+        constraints.phrases = Tracker(rules, limits, eos, alone=options.method != "beam")
     progress = None if tell is None else Progress(tell, rows, eos)
     with _in_use(model):
         reader = _Reader(model, inputs, layout, bos)
@@ -89,6 +94,8 @@ def search(
         lines = [line for line in range(rows) for _ in range(copies)]
         names = [(line if numbers is None else numbers[line], n) for line in range(rows) for n in range(copies)]
         limits = [limits[line] for line in lines]
+        if constraints.phrases is not None:
+            constraints.phrases.spread(lines)
         reader.start(max(limits), copies)
         sampler = Sampler(options, draws(options.seed, names, limits).to(inputs.device))
         drawn = _one_each(reader, sampler, constraints, limits, lines, progress if copies == 1 else None)
@@ -189,6 +196,7 @@ def _one_each(
         token = choose(logits, step, lines)
         ids[lines, step] = token
         logs[lines, step] = logits.gather(1, token[:, None])[:, 0] - norm
+        constraints.wrote(token)
         due = bound[lines] == step + 1
         if progress is not None:
             progress.tokens(lines, token, still)
@@ -201,6 +209,7 @@ def _one_each(
                 break
             if len(kept) <= DROP * len(still) or bool(due.any()):
                 reader.keep(kept)
+                constraints.take(kept)
                 lines, token, still = lines[kept], token[kept], still[kept]
         reader.tokens = token[:, None]
     return [
@@ -307,12 +316,18 @@ class _Beams:
         if self.constraints.acts(step):
             logits = self.constraints.apply(logits, norm, self.ids, self.sentence.repeat_interleave(self.width))
         value, token = best_of(logits, count)
+        phrases = self.constraints.phrases
+        if phrases is not None:
+            value, token = phrases.widen(logits, value, token)
         log = value - norm[:, None]
         whole = (self.total.flatten()[:, None] + log).view(len(self.sentence), -1)
         missing = max(0, count - whole.shape[1])
         if missing:
             whole = functional.pad(whole, (0, missing), value=-math.inf)
         best, place = best_of(whole, count)
+        if phrases is not None:
+            over = [bound == step + 1 for bound in self.bound.tolist()]
+            phrases.choose(whole, token.reshape(len(whole), -1), best, place, over)
         inside = place.clamp(max=whole.shape[1] - missing - 1)
         token, log = (t.reshape(len(self.sentence), -1).gather(1, inside) for t in (token, log))
         return best, inside // value.shape[1], token, log
@@ -366,9 +381,11 @@ class _Beams:
         self.width = self.options.num_beams
         self.ids = torch.cat([self.ids, token.flatten()[:, None]], 1)
         self.logs = torch.cat([self.logs, log.flatten()[:, None]], 1)
+        self.constraints.wrote(token.flatten())
         self.reader.tokens = token.flatten()[:, None]
 
     def _take(self, rows: Tensor) -> None:
+        self.constraints.take(rows)
         self.ids, self.logs = self.ids[rows], self.logs[rows]
         if self.cover is not None:
             self.cover.seen = self.cover.seen[rows]

@@ -1,0 +1,177 @@
+"""Phrases in the search: what each row may write, and a beam shared out among much and little progress.
+
+The beam keeps its width (Post & Vilar 2018): the candidates of a sentence are sorted into banks by the tokens that their
+required phrases still need, and the banks take turns (Hu et al. 2019). Unlike there, the first place of each turn is the
+best candidate's, whichever its bank, then come the banks that need least: with more banks than beams the likeliest
+beginning is never lost to one that has hurried. When no more tokens are left than the phrases need, only those are written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from regard.decoding.phrases import Rules, Stage
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one answer must begin with (ids), and the phrases that it must and must not hold."""
+
+    begin: Sequence[int] = ()
+    rules: Rules | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.begin) or bool(self.rules)
+
+    @classmethod
+    def divided(
+        cls, wanted: Sequence[Sequence[int] | Demand] | None
+    ) -> tuple[list[Sequence[int]] | None, list[Rules | None] | None]:
+        """The beginnings and the rules of all answers; None where no answer has any."""
+        if wanted is None:
+            return None, None
+        all_ = [one if isinstance(one, Demand) else cls(one) for one in wanted]
+        rules = [one.rules if one.rules else None for one in all_]
+        return [one.begin for one in all_], rules if any(rules) else None
+
+
+class Tracker:
+    """The stage of each row of a search. rules: of each sentence. limits: its most tokens. alone: rows do not compete
+    (greedy search, sampling), so a row turns to its missing phrases where the model would end."""
+
+    def __init__(self, rules: Sequence[Rules | None], limits: Sequence[int], eos: int, alone: bool) -> None:
+        self.rules, self.limits, self.eos, self.alone = list(rules), list(limits), eos, alone
+        self.rows: list[Stage | None] = [None if one is None else one.start() for one in rules]
+        self.turned: list[bool] = [False] * len(self.rows)
+        self._outside: Tensor | None = None
+
+    def spread(self, sentences: Sequence[int]) -> None:
+        """A row for each of these sentences. To be called before the first token."""
+        self.rows = [self.rows[sentence] for sentence in sentences]
+        self.turned = [False] * len(self.rows)
+
+    def take(self, rows: Tensor) -> None:
+        """Row i becomes a copy of row rows[i]."""
+        numbers = rows.tolist()
+        self.rows, self.turned = [self.rows[n] for n in numbers], [self.turned[n] for n in numbers]
+
+    def wrote(self, tokens: Tensor) -> None:
+        """Each row has written a token Int[R]."""
+        for row, token in enumerate(tokens.tolist()):
+            stage = self.rows[row]
+            if stage is not None and token != self.eos:
+                after = stage.after(token)
+                self.turned[row] = self.turned[row] and bool(after.seen.active) and after.missing > 0
+                self.rows[row] = after
+
+    def mask(self, logits: Tensor, step: int, sentences: Tensor) -> None:
+        """Take away from logits Float[R V] what the rows may not write as token number `step`."""
+        numbers = sentences.tolist()
+        for row, stage in enumerate(self.rows):
+            if stage is None:
+                continue
+            left = self.limits[numbers[row]] - step
+            its = logits[row]
+            if self.alone and stage.missing and int(its.argmax()) == self.eos:
+                self.turned[row] = True
+            if not stage.ends:
+                its[self.eos] = -math.inf
+            if stage.held:
+                its[self._after_words(stage, its)] = -math.inf
+            its[self._blocked(stage, "last" if left <= 1 else "alone" if self.alone else "usual", its.device)] = -math.inf
+            late = left <= stage.worst + 1
+            if stage.missing and (self.turned[row] or late) and stage.advance:
+                self._only(its, stage.advance)
+            elif late and stage.worst:
+                self._only(its, [*self._after_words(stage, its).tolist(), self.eos])
+
+    def widen(self, logits: Tensor, value: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
+        """`value`, `token` [R C], the best of each row of logits, and after them what brings phrases nearer."""
+        lists = [[] if stage is None else stage.advance for stage in self.rows]
+        most = max(map(len, lists), default=0)
+        if not most:
+            return value, token
+        padded = torch.tensor([[*found, *[-1] * (most - len(found))] for found in lists], device=token.device)
+        inside = padded.clamp(min=0)
+        more = logits.gather(1, inside)
+        known = (padded < 0) | (inside[:, :, None] == token[:, None]).any(-1)
+        return torch.cat([value, more.masked_fill(known, -math.inf)], 1), torch.cat([token, inside], 1)
+
+    def choose(self, whole: Tensor, token: Tensor, best: Tensor, place: Tensor, over: Sequence[bool]) -> None:
+        """Rewrite the candidates `best`, `place` [A 2K] of sentences with rules: ends first, then what goes on, best first.
+
+        whole: Float[A w*C], the log-probability of each extension. token: Int[A w*C]. over: of each sentence whether this
+        token is its last, and unfinished answers are worth keeping only if nothing better is known."""
+        width = len(self.rows) // len(whole)
+        columns = token.shape[1] // width
+        for sentence, last in enumerate(over):
+            stages = self.rows[sentence * width : (sentence + 1) * width]
+            if stages[0] is None:
+                continue
+            scores, tokens = whole[sentence].tolist(), token[sentence].tolist()
+            usual = set(place[sentence].tolist()) | {beam * columns for beam in range(width)}
+            extra = (at for at in range(len(scores)) if at % columns >= best.shape[1])
+            found = [at for at in usual.union(extra) if at < len(scores) and scores[at] > -math.inf]
+            found.sort(key=lambda at: (-scores[at], at))
+            made = [(at, stages[at // columns], tokens[at]) for at in found]
+            needs = {at: self._need(stage, t) for at, stage, t in made}
+            ends = {at for at, _, t in made if t == self.eos}
+            kept = _shared(found, needs, ends, best.shape[1] // 2, last)
+            best[sentence] = -math.inf
+            best[sentence, : len(kept)] = whole[sentence, kept]
+            place[sentence] = 0
+            place[sentence, : len(kept)] = torch.tensor(kept, dtype=torch.long, device=place.device)
+
+    def _need(self, stage: Stage | None, token: int) -> int:
+        """Tokens that required phrases still need after this one; an end mark that is too early needs at least one."""
+        if stage is None:
+            return 0
+        return stage.after(token).missing if token != self.eos else max(stage.missing, int(not stage.ends))
+
+    def _after_words(self, stage: Stage, its: Tensor) -> Tensor:
+        if self._outside is None:
+            self._outside = torch.tensor(stage.rules.lexicon.outside, dtype=torch.long, device=its.device)
+        return self._outside
+
+    def _blocked(self, stage: Stage, when: Literal["usual", "alone", "last"], device: torch.device) -> Tensor:
+        found = stage.blocked.get(when)
+        if found is None:
+            found = torch.tensor(stage.forbidden(when), dtype=torch.long, device=device)
+            stage.blocked[when] = found
+        return found
+
+    @staticmethod
+    def _only(its: Tensor, tokens: list[int]) -> None:
+        kept = its[tokens]
+        if bool((kept > -math.inf).any()):
+            its.fill_(-math.inf)
+            its[tokens] = kept
+
+
+def _shared(found: list[int], needs: dict[int, int], ends: set[int], width: int, last: bool) -> list[int]:
+    """Of candidates, best first: those that end, among the first `width` that need nothing; then `width` that go on.
+    An end mark that comes too early is taken only where nothing else is left."""
+    if last:
+        least = min((needs[at] for at in found), default=0)
+        return [at for at in found if needs[at] == least][:width]
+    complete = [at for at in found if needs[at] == 0][:width]
+    banks: dict[int, list[int]] = {}
+    for at in found:
+        if at not in ends:
+            banks.setdefault(needs[at], []).append(at)
+    order = {at: number for number, at in enumerate(found)}
+    turns: list[int] = []
+    rank = 0
+    while len(turns) < width and any(len(bank) > rank for bank in banks.values()):
+        turn = [banks[need][rank] for need in sorted(banks) if len(banks[need]) > rank]
+        first = min(turn, key=lambda at: order[at])
+        turns += [first, *(at for at in turn if at != first)]
+        rank += 1
+    finished = complete if turns or ends.intersection(complete) else found[:width]
+    return [*(at for at in finished if at in ends), *sorted(turns[:width], key=lambda at: order[at])]

@@ -1,0 +1,234 @@
+"""Phrases that an answer must hold or must not hold: an automaton over tokens that reads the text they spell.
+
+Lexically constrained decoding after Post & Vilar 2018 and Hu et al. 2019. Unlike there, progress is read off the text, not
+off the ids of one segmentation: a phrase is found however the model spells it, and only as whole words, so that requiring
+or forbidding "cat" leaves "cats" alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from regard.text.surfaces import OUTSIDE, SPACED, Lexicon, first_kind, joined, last_kind
+
+
+class Pattern:
+    """One phrase. `next[p]`: ids that write on when p bytes of " phrase" stand there; `left[p]`: how many are missing."""
+
+    def __init__(self, lexicon: Lexicon, phrase: str) -> None:
+        self.body = lexicon.tokenizer.normalize(phrase).strip().encode()
+        self.first, self.last = first_kind(self.body), last_kind(self.body)
+        self.next: dict[int, set[int]] = {}
+        self.left: dict[int, int] = {}
+        self._lexicon = lexicon
+        ways = lexicon.ways(phrase)
+        self.spellable = any(ways)
+        for start, ids in enumerate(ways):
+            place = start
+            for number, token in enumerate(ids):
+                self._note(place, token, len(ids) - number)
+                place += len(lexicon.texts[token])
+        self.left[len(self.body) + 1] = 0
+
+    def missing(self, place: int) -> int | None:
+        """How many ids are missing when so many bytes of " phrase" stand there; None: it cannot be gone on with."""
+        if place not in self.left:
+            self._spell(place)
+        return self.left.get(place)
+
+    def _note(self, place: int, token: int, left: int) -> None:
+        self.next.setdefault(place, set()).add(token)
+        self.left[place] = min(left, self.left.get(place, left))
+
+    def _spell(self, place: int) -> None:
+        """From where no usual way leads on: the longest ids that fit."""
+        rest, ids = self.body[place - 1 :], []
+        while rest:
+            fits = next((n for size in range(len(rest), 0, -1) for n in self._exact(rest[:size])), None)
+            if fits is None:
+                return
+            ids.append(fits)
+            rest = rest[len(self._lexicon.texts[fits]) :]
+        if ids:
+            self._note(place, ids[0], len(ids))
+
+    def _exact(self, text: bytes) -> list[int]:
+        found = []
+        for number in self._lexicon.starting(text):
+            if self._lexicon.texts[number] != text:
+                break
+            found.append(number)
+        return found
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """met: groups that stand in the text. active: patterns begun, with the bytes of them that stand at the end of the text
+    (all of them: it depends on what follows whether it is the word). last: kind of the last character."""
+
+    met: frozenset[int]
+    active: tuple[tuple[int, int], ...]
+    last: int
+    space: bool
+
+
+class Stage:
+    """What an answer has written, as far as its rules ask. missing: tokens that its required phrases still need, and
+    `worst` if what is begun comes to nothing. ends: an
+    end mark may follow. held: a forbidden phrase stands there unless its word goes on."""
+
+    def __init__(self, rules: Rules, seen: _Seen, broken: bool) -> None:
+        self.rules, self.seen, self.broken = rules, seen, broken
+        self.held = any(
+            number >= rules.required and size == len(rules.patterns[number].body) for number, size in seen.active
+        )
+        self.missing = rules.count(seen)
+        self.worst = rules.count(_Seen(seen.met, (), SPACED, False)) if seen.active else self.missing
+        self.ends = self.missing == 0 and not self.held
+        self._next: dict[int, Stage] = {}
+        self._advance: list[int] | None = None
+        self.blocked: dict[str, Any] = {}
+
+    def after(self, token: int) -> Stage:
+        """The stage when this token is written."""
+        found = self._next.get(token)
+        if found is None:
+            found = self._next[token] = self.rules.move(self.seen, token)
+        return found
+
+    @property
+    def advance(self) -> list[int]:
+        """Tokens that bring required phrases nearer."""
+        if self._advance is None:
+            self._advance = [t for t in sorted(self.rules.onward(self.seen)) if self.after(t).missing < self.missing]
+        return self._advance
+
+    def forbidden(self, when: Literal["usual", "alone", "last"]) -> list[int]:
+        """Tokens that complete a forbidden phrase, "last": also those after which its word might go on, "alone": these too,
+        but not if they bring required phrases nearer. What `held` forbids (all of `Lexicon.outside`) is not listed."""
+        rules, found = self.rules, set()
+        for number in range(rules.required, len(rules.patterns)):
+            body, places = rules.patterns[number].body, [p for n, p in self.seen.active if n == number]
+            found.update(token for place in places if place < len(body) for token in rules.lexicon.starting(body[place:]))
+            found.update(rules.holding(number))
+        wanted = self.advance if when == "alone" else ()
+        return [
+            t for t in sorted(found) if (it := self.after(t)).broken or (it.held and when != "usual" and t not in wanted)
+        ]
+
+
+class Rules:
+    """What one answer must and must not hold. groups: of each one phrase must stand there. Phrases that the vocabulary
+    cannot spell cannot be required: their groups are `hopeless`."""
+
+    def __init__(self, lexicon: Lexicon, groups: Sequence[Sequence[str]] = (), forbid: Sequence[str] = ()) -> None:
+        self.lexicon = lexicon
+        made = [[Pattern(lexicon, phrase) for phrase in group] for group in groups]
+        kept = [[pattern for pattern in group if pattern.spellable] for group in made]
+        self.hopeless = [tuple(group) for group, patterns in zip(groups, kept) if not patterns]
+        self.groups: list[list[int]] = []
+        self.patterns: list[Pattern] = []
+        self.owner: list[int] = []
+        for patterns in filter(None, kept):
+            self.groups.append(list(range(len(self.patterns), len(self.patterns) + len(patterns))))
+            self.owner += [len(self.groups) - 1] * len(patterns)
+            self.patterns += patterns
+        self.required = len(self.patterns)
+        self.patterns += [Pattern(lexicon, phrase) for phrase in forbid]
+        self._holding: dict[int, list[int]] = {}
+        self._stages: dict[tuple[_Seen, bool], Stage] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.patterns)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_stages": {}}
+
+    def start(self) -> Stage:
+        """Nothing is written."""
+        return self._stage(_Seen(frozenset(), (), OUTSIDE, False), False)
+
+    def holding(self, number: int) -> list[int]:
+        """Ids that hold the whole of a pattern."""
+        if number not in self._holding:
+            self._holding[number] = self.lexicon.holding(self.patterns[number].body)
+        return self._holding[number]
+
+    def count(self, seen: _Seen) -> int:
+        """Tokens that the required phrases still need."""
+        total = 0
+        for group, members in enumerate(self.groups):
+            if group not in seen.met:
+                counts = [self.patterns[n].missing(p) for n in members for p in self._places(seen, n)]
+                total += min((count for count in counts if count is not None), default=0)
+        return total
+
+    def onward(self, seen: _Seen) -> set[int]:
+        """Ids that begin a required phrase, or go on with one."""
+        found: set[int] = set()
+        for number in range(self.required):
+            if self.owner[number] not in seen.met:
+                for place in self._places(seen, number):
+                    if self.patterns[number].missing(place):
+                        found |= self.patterns[number].next.get(place, set())
+        return found
+
+    def move(self, seen: _Seen, token: int) -> Stage:
+        """The stage after one more token."""
+        text = self.lexicon.texts[token] if token < len(self.lexicon.texts) else b""
+        if not text:
+            return self._stage(seen, False)
+        met, active, broken = set(seen.met), set(), False
+        for number, pattern in enumerate(self.patterns):
+            required = number < self.required
+            if required and self.owner[number] in met:
+                continue
+            begun = [place for which, place in seen.active if which == number]
+            whole, places = _read(pattern, begun, seen.last, text)
+            if whole and required:
+                met.add(self.owner[number])
+            else:
+                broken |= whole
+                active |= {(number, place) for place in places}
+        left = tuple(sorted((n, p) for n, p in active if n >= self.required or self.owner[n] not in met))
+        return self._stage(_Seen(frozenset(met), left, last_kind(text), text.endswith(b" ")), broken)
+
+    def _places(self, seen: _Seen, number: int) -> list[int]:
+        """How many bytes of " phrase" stand at the end of the text: all ways to see it."""
+        found = [place + 1 for which, place in seen.active if which == number]
+        if not joined(seen.last, self.patterns[number].first):
+            found.append(1)
+        return found if seen.space and 1 in found else [*found, 0]
+
+    def _stage(self, seen: _Seen, broken: bool) -> Stage:
+        key = seen, broken
+        found = self._stages.get(key)
+        if found is None:
+            found = self._stages[key] = Stage(self, seen, broken)
+        return found
+
+
+def _read(pattern: Pattern, begun: Sequence[int], last: int, text: bytes) -> tuple[bool, set[int]]:
+    """Whether text completes the pattern, and how much of it stands at its end. begun: how much stood there before."""
+    body, whole, places = pattern.body, False, set()
+    starts = [-place for place in begun]
+    at = text.find(body[0])
+    while at >= 0:
+        before = last if at == 0 else last_kind(text[:at])
+        if not joined(before, pattern.first):
+            starts.append(at)
+        at = text.find(body[0], at + 1)
+    for start in starts:
+        old, new = max(-start, 0), max(start, 0)
+        rest, given = body[old:], text[new:]
+        if len(given) > len(rest):
+            whole |= given.startswith(rest) and not joined(pattern.last, first_kind(given[len(rest) :]))
+        elif rest.startswith(given):
+            size = old + len(given)
+            if size == len(body) and pattern.last != SPACED:
+                whole = True
+            else:
+                places.add(size)
+    return whole, places

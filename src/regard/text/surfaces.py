@@ -1,0 +1,148 @@
+"""What ids and phrases look like in the text: bytes of each id, and where words end, whatever the script."""
+
+from __future__ import annotations
+
+import unicodedata
+from bisect import bisect_left
+from functools import cached_property, lru_cache
+
+from regard.text.pieces import BYTE_TOKEN, SPACE
+from regard.text.tokenizer import Tokenizer
+
+OUTSIDE, SPACED, UNSPACED = 0, 1, 2
+"""Kinds of characters: none of a word; of a word in a script that puts spaces between words; of one that does not."""
+
+_UNSPACED = (
+    (0x0E00, 0x0EFF),
+    (0x1000, 0x109F),
+    (0x1780, 0x17FF),
+    (0x2E80, 0x2FDF),
+    (0x3005, 0x3007),
+    (0x3040, 0x30FF),
+    (0x31F0, 0x31FF),
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x3FFFF),
+)
+"""Thai and Lao, Myanmar, Khmer, Chinese characters, kana."""
+
+
+@lru_cache(4096)
+def kind(character: str) -> int:
+    """OUTSIDE, SPACED or UNSPACED; nothing at all is OUTSIDE."""
+    if not character or not (character == "_" or unicodedata.category(character)[0] in "LMN"):
+        return OUTSIDE
+    code = ord(character)
+    return UNSPACED if any(first <= code <= last for first, last in _UNSPACED) else SPACED
+
+
+def first_kind(text: bytes) -> int:
+    """Of its first character; half of one counts as part of a word."""
+    return kind(text[:4].decode("utf-8", "ignore")[:1]) if text and (text[0] < 0x80 or text[0] >= 0xC0) else SPACED
+
+
+def last_kind(text: bytes) -> int:
+    """Of its last character; half of one counts as part of a word."""
+    start = len(text) - 1
+    while start > 0 and len(text) - start < 4 and 0x80 <= text[start] < 0xC0:
+        start -= 1
+    whole = text[start:].decode("utf-8", "ignore")
+    return kind(whole[-1:]) if whole or not text else SPACED
+
+
+def joined(before: int, after: int) -> bool:
+    """Whether characters of these kinds, side by side, are of one word. Scripts without spaces have no word boundaries that
+    could be seen, so nothing is joined there."""
+    return before == SPACED and after == SPACED
+
+
+def occurs(phrase: str, text: str) -> bool:
+    """Whether a phrase stands in a text, as whole words."""
+    return bool(places(phrase, text))
+
+
+def places(phrase: str, text: str) -> list[int]:
+    """Where a phrase stands in a text, as whole words: the numbers of the characters it begins with."""
+    found, start = [], text.find(phrase) if phrase else -1
+    while start >= 0:
+        end = start + len(phrase)
+        before, after = text[start - 1 : start], text[end : end + 1]
+        if not (joined(kind(before), kind(phrase[0])) or joined(kind(phrase[-1]), kind(after))):
+            found.append(start)
+        start = text.find(phrase, start + 1)
+    return found
+
+
+class Lexicon:
+    """The bytes that each id of a vocabulary adds to a text, and ways to find ids by them."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.texts = _texts(tokenizer)
+        self.order = sorted(range(len(self.texts)), key=lambda number: self.texts[number])
+        self._keys = [self.texts[number] for number in self.order]
+
+    def starting(self, start: bytes) -> list[int]:
+        """Ids whose text begins so."""
+        low = bisect_left(self._keys, start)
+        high = bisect_left(self._keys, start + b"\xff\xff")
+        return self.order[low:high]
+
+    def holding(self, part: bytes) -> list[int]:
+        """Ids whose text holds this."""
+        return [number for number, text in enumerate(self.texts) if part in text]
+
+    @cached_property
+    def outside(self) -> list[int]:
+        """Ids that, after a letter, begin something else than the rest of its word."""
+        return [number for number, text in enumerate(self.texts) if text and first_kind(text) != SPACED]
+
+    def spelled(self, ids: list[int]) -> bytes:
+        """The bytes of ids, one after the other."""
+        return b"".join(self.texts[number] for number in ids)
+
+    def ways(self, phrase: str) -> tuple[list[int], list[int]]:
+        """Ids that write the phrase after a word (a space in front), and right after a bracket or quotation mark. Empty
+        where the vocabulary cannot."""
+        normal, found = self.tokenizer.normalize(phrase).strip(), []
+        for before, wanted in ((" ", " "), ("(", "")):
+            body, ids = (wanted + normal).encode(), self.tokenizer.encode(before + normal)
+            ids = self._after(ids, body)
+            if not ids and not before.strip():
+                ids = self._after(self.tokenizer.encode(normal), body)
+            found.append(ids)
+        marked, bare = found
+        if not bare:
+            bare = self._after(self.tokenizer.encode(normal), normal.encode())
+        return marked, bare
+
+    def _after(self, ids: list[int], body: bytes) -> list[int]:
+        """The last ids, if they spell just this."""
+        for start in range(len(ids)):
+            if self.spelled(ids[start:]) == body and self.tokenizer.unk not in ids[start:]:
+                return ids[start:]
+        return []
+
+
+def _texts(tokenizer: Tokenizer) -> list[bytes]:
+    silent = {tokenizer.pad, tokenizer.bos, tokenizer.eos, tokenizer.mask}
+    pieces = tokenizer._pieces
+    if pieces is not None:
+        return [b"" if number in silent else text for number, text in enumerate(pieces)]
+    names = [tokenizer.piece(number) for number in range(tokenizer.vocab_size)]
+    parts = any(name.startswith("##") for name in names)
+    ends = any(name.endswith("</w>") for name in names)
+    return [b"" if number in silent else _text(name, parts, ends) for number, name in enumerate(names)]
+
+
+def _text(name: str, parts: bool, ends: bool) -> bytes:
+    """What a piece adds to the text: WordPiece marks what goes on, SentencePiece what begins, older BPE what ends a word."""
+    byte = BYTE_TOKEN.match(name)
+    if byte:
+        return bytes([int(byte[1], 16)])
+    if parts:
+        return name[2:].encode() if name.startswith("##") else (" " + name).encode()
+    if ends:
+        return name.replace("</w>", " ").encode()
+    return name.replace(SPACE, " ").encode()
