@@ -199,10 +199,15 @@ def running_of(models: list[Served]) -> Iterator[Callable[..., Running]]:
         each.close()
 
 
-def events_of(text: str) -> list[tuple[str, Any]]:
-    """The (event, data) of a stream of server-sent events."""
-    found = []
-    for block in filter(None, text.split("\n\n")):
-        kind, _, data = block.partition("\ndata: ")
-        found.append((kind.removeprefix("event: "), json.loads(data)))
-    return found
+@pytest.fixture
+def events_of() -> Callable[[str], list[tuple[str, Any]]]:
+    """From a stream of server-sent events to their kinds and data."""
+
+    def read(text: str) -> list[tuple[str, Any]]:
+        found = []
+        for block in filter(None, text.split("\n\n")):
+            kind, _, data = block.partition("\ndata: ")
+            found.append((kind.removeprefix("event: "), json.loads(data)))
+        return found
+
+    return read

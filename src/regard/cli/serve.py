@@ -80,6 +80,7 @@ def _serve(given: dict[str, Any]) -> None:
     with listen(host, given["port"]) as listening:
         engine = Engine(open_models(given["model"], given["device"], given["dtype"]), limits, given["workers"])
         address = f"http://{'[' + host + ']' if ':' in host else host}:{listening.getsockname()[1]}{path}"
+        listening.listen(1024)  # whoever comes from now on is answered
         _say(f"serving {', '.join(engine.models)} at {address}")
         if not keys and not _is_local(host):
             _say("anybody who reaches this address may use it: --api-key asks for a key")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import AsyncIterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -83,7 +83,7 @@ class GenerateBody(Strict):
 class ClassifyBody(Strict):
     """text: one or several, or pairs of two texts each."""
 
-    text: str | list[str] | list[tuple[str, str]]
+    text: str | list[str | Annotated[list[str], Field(min_length=2, max_length=2)]]
     model: str | None = None
 
 
@@ -133,7 +133,8 @@ def router(service: Service) -> APIRouter:
     async def classify(request: Request) -> Response:
         """The label of each text, and how likely every label is."""
         given = await read(request, ClassifyBody)
-        texts = [given.text] if isinstance(given.text, str) else given.text
+        texts: list[Any] = [given.text] if isinstance(given.text, str) else given.text
+        texts = [one if isinstance(one, str) else tuple(one) for one in texts]
         service.check_texts([part for one in texts for part in ([one] if isinstance(one, str) else one)], "text")
         served = service.named(given.model, "classify")
         ticket = await submit(service.engine, served.name, Wish("classify"), texts, None, request.state.request)

@@ -105,12 +105,15 @@ def _version() -> str:
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens there; port 0: any that is free. UserError: it cannot be had."""
+    made = None
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         made = socket.socket(family, kind)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
     except OSError as error:
+        if made is not None:
+            made.close()
         raise UserError(f"cannot listen at {host}, port {port}: {error.strerror or error}") from None
     return made
 

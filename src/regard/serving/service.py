@@ -106,7 +106,8 @@ class Service:
         if source is None:
             if len(pairs) == 1:
                 return pairs[0][0]
-            raise RefusalError(400, f"{fields[0]}: languages are not detected; name one of: {shown}", fields[0])
+            there = ", ".join(f"{a or '?'} to {b}" for _, a, b in pairs)
+            raise RefusalError(400, f"{fields[0]}: languages are not detected; name one of: {there}", fields[0])
         of = nearest(source, [a for _, a, _ in pairs if a])
         if of is None:
             raise RefusalError(400, f"{fields[0]}: no model translates from this language; there are: {shown}", fields[0])
