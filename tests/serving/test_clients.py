@@ -114,7 +114,7 @@ def test_overload_answers_429_with_retry_after(running_of: Callable[..., Any], s
 
     from regard.serving.served import Served
 
-    server = running_of([Served("slow", slow)], new_tokens=4000, waiting=1, seconds=5.0)
+    server = running_of([Served("slow", slow)], new_tokens=4000, waiting=1, seconds=2.0)
     begun = threading.Event()
     slow.model.decoder.register_forward_pre_hook(lambda module, given: begun.set())
     long = {"text": "A dog", "num_beams": 1, "max_length": 4000}

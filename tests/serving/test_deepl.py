@@ -58,4 +58,5 @@ def test_languages(client: Any) -> None:
     target = [{"language": "FR", "name": "French", "supports_formality": False}]
     assert client.get("/v2/languages", params={"type": "target"}).json() == target
     assert client("POST", "/v2/languages", params={"type": "target"}).json() == target
+    assert client("GET", "/v2/languages", data={"type": "target"}).json() == target
     assert client.get("/v2/languages", params={"type": "x"}).status_code == 400

@@ -36,7 +36,13 @@ class DeepLBody(Body):
     custom_instructions: list[str] | None = None
 
 
-BODIES = (DeepLBody,)
+class LanguagesBody(Body):
+    """type: which side of the models."""
+
+    type: Literal["source", "target"] = "source"
+
+
+BODIES = (DeepLBody, LanguagesBody)
 
 
 def router(service: Service) -> APIRouter:
@@ -64,8 +70,10 @@ def router(service: Service) -> APIRouter:
                 one["billed_characters"] = len(text)
         return JSONResponse({"translations": translations})
 
-    async def known(type: Literal["source", "target"] = "source") -> Any:
+    async def known(request: Request, type: Literal["source", "target"] = "source") -> Any:
         """The languages that models translate from, or into."""
+        if await request.body():  # where DeepL's own client puts it, with GET too
+            type = (await read(request, LanguagesBody)).type
         codes = {served.source if type == "source" else served.target for served in service.translators}
         return [
             {"language": code.upper(), "name": languages.name(code)}
