@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regard.batches.data import TokenisedPairs
+from regard.batches.data import Arrays, TokenisedPairs
 
 Ids = Sequence[int] | np.ndarray
 
@@ -63,9 +63,8 @@ class _Cut(TokenisedPairs):
         nothing = np.zeros(0, dtype=np.int32)
         none = np.zeros(len(starts) + 1, dtype=np.int64)
         offsets = np.append(starts, starts[-1] + length)
-        arrays = dict(
-            zip(("source", "source_offsets", "target", "target_offsets", "lines"), (ids, offsets, nothing, none, starts))
-        )
+        arrays: Arrays = {"source": ids, "source_offsets": offsets, "target": nothing, "target_offsets": none}
+        arrays["lines"] = starts
         super().__init__(arrays, key, name)
         self.source_lengths = np.full(len(starts), length, dtype=np.int64)
 

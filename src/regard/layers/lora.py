@@ -79,12 +79,12 @@ class Adapted(nn.Linear):
             self.weight.copy_(self.kept)
             self.kept = None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """Float[… in] -> Float[… out]."""
-        y = F.linear(x, self.weight, self.bias)
+        y = F.linear(input, self.weight, self.bias)
         if self.kept is None:
             for _, update in self.parts:
-                y = y + F.pad(update(x), (update.first, self.out_features - update.after))
+                y = y + F.pad(update(input), (update.first, self.out_features - update.after))
         return y
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
@@ -212,22 +212,23 @@ class _ModelSection(Section):
         return getattr(self, "from")
 
 
-ModelSection = create_model(
-    "ModelSection",
-    __base__=_ModelSection,
-    __doc__=_ModelSection.__doc__,
-    **{
-        "from": (
-            str | None,
-            Field(
-                default=None,
-                description="a model folder to go on from: its weights, description and tokenizer; other keys change the"
-                " description where the weights still fit",
-            ),
-        )
-    },
-)
-"""Made here because `from` cannot be written as a name."""
+_FROM: dict[str, Any] = {
+    "from": (
+        str | None,
+        Field(
+            default=None,
+            description="a model folder to go on from: its weights, description and tokenizer; other keys change the"
+            " description where the weights still fit",
+        ),
+    )
+}
+if TYPE_CHECKING:
+
+    class ModelSection(_ModelSection):
+        """What is trained."""
+
+else:  # made so because `from` cannot be written as a name
+    ModelSection = create_model("ModelSection", __base__=_ModelSection, __doc__=_ModelSection.__doc__, **_FROM)
 
 
 class Training(Section):

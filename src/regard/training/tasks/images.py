@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from typing import Any
 
 import numpy as np
 
@@ -111,7 +112,7 @@ def _digits(split: str) -> Pictures:
         from sklearn.datasets import load_digits
     except ImportError:
         raise UserError("data.name: digits come with scikit-learn: pip install 'regard[digits]'") from None
-    found = load_digits()
+    found: Any = load_digits()
     pixels = np.round(found.images * (255 / 16)).astype(np.uint8)
     first, after = {"train": (0, 1197), "valid": (1197, 1397), "test": (1397, 1797)}[split]
     return Pictures(pixels[:, None], [str(number) for number in found.target]).part(first, after)
