@@ -14,8 +14,11 @@ import torch
 
 from regard.architecture import Model
 from regard.checkpoints.folders import save_model
+from regard.decoding.banks import Demand
+from regard.decoding.confidence import Judge
 from regard.decoding.generate import BATCH_TOKENS, WINDOW, Job, run_job
 from regard.decoding.options import Hypothesis, Search, search_options
+from regard.decoding.wishes import Plan, Wishes
 from regard.errors import UserError
 from regard.loaded import Loaded
 from regard.text.tokenizer import Tokenizers
@@ -30,7 +33,9 @@ class Translation:
     score: log_prob normalised by length, as the search ranks. token_log_probs: one a token, and one for the end mark if
     finished. finished: False if the length limit cut the answer. truncated: the source was longer than the model reads
     and lost its end. unknown: source tokens that the vocabulary lacks. alternatives: further answers, best first.
-    ids: of tokens.
+    ids: of tokens. flags: names of what is suspicious (`regard.decoding.flags.FLAGS`), unkept: phrases and parts that were
+    promised and are not there. words: text and log_prob of each. With `confidence`: alignment: pairs of source word and
+    word, from 0; uncovered: source words hardly looked at; explained: share of its cost that the source takes away.
     """
 
     source: str
@@ -44,6 +49,12 @@ class Translation:
     unknown: int = 0
     alternatives: list[Translation] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)
+    unkept: list[str] = field(default_factory=list)
+    words: list[dict[str, Any]] = field(default_factory=list)
+    alignment: str | None = None
+    uncovered: list[str] = field(default_factory=list)
+    explained: float | None = None
 
     def json(self) -> dict[str, Any]:
         """The same as JSON types."""
@@ -84,28 +95,39 @@ class Translator(Loaded):
 
         search: any option of `Search` by name (num_beams, length_penalty, num_return, sample …), None for this
         translator's own. prefix: for each text how its translation begins. An empty text has an empty translation. A
-        source longer than the model reads loses its end, which is logged and flagged. first: the number of the first
-        text, on which samples depend beside the seed. progress(number, text): called with further text of a translation as
-        it becomes certain: in beam search what all hypotheses share. UserError for wrong options.
+        source longer than the model reads loses its end, which is logged and flagged. Besides, the options of
+        `regard.decoding.wishes.Wishes`: require, forbid, glossary, keep, complete, replace_unknown, confidence. first: the
+        number of the first text, on which samples depend beside the seed. progress(number, text): called with further text
+        of a translation as it becomes certain: in beam search what all hypotheses share. UserError for wrong options.
         """
         if isinstance(texts, str):
             raise UserError('translate takes a list of texts, not one text: write translate(["…"])')
-        options = self._options(search)
-        framed = [self._framed(ids, text) for ids, text in zip(self.tokenizer.encode_batch(list(texts)), texts)]
+        wishes, named = Wishes.divided(search)
+        options = self._options(named)
+        plans = wishes.plans(texts, self.tokenizers, prefix) if wishes else [Plan(text) for text in texts]
+        read = [plan.text for plan in plans]
+        framed = [self._framed(ids, text) for ids, text in zip(self.tokenizer.encode_batch(read), read)]
         sources = [ids for ids, _ in framed]
-        begin = None if prefix is None else self._begun(prefix, options)
+        begin = self._begun(prefix, options, plans)
         bos, eos = self.marks()
         tell = None if progress is None else self._follow(progress)
-        found = run_job(Job(options, bos, eos, batch_tokens, first, tell), self.model, sources, begin, workers)
+        found = self._run(Job(options, bos, eos, batch_tokens, first, tell), sources, begin, workers)
         answers = [
             [replace(one, source_cut=True) for one in each] if over else each for each, (_, over) in zip(found, framed)
         ]
         cut = sum(answer[0].source_cut for answer in answers)
         if cut:
             log.warning("%d of %d sources were longer than the model reads and lost their end", cut, len(texts))
-        if not details:
+        if not details and not wishes:
             return self.tokenizers.target.decode_batch([answer[0].ids for answer in answers])
-        return [self._detail(*each) for each in zip(texts, sources, answers)]
+        made = [self._detail(*each) for each in zip(texts, sources, answers)]
+        judge = Judge(self.model, self.tokenizers, lambda ids: self.frame(ids)[0][0], (bos, eos), wishes, batch_tokens)
+        judge.complete(plans, sources, made)
+        return made if details else [one.text for one in made]
+
+    def _run(self, job: Job, sources: Sequence[Sequence[int]], begin: Any, workers: int) -> list[list[Hypothesis]]:
+        """The answers to framed sources; another engine answers here in its own way."""
+        return run_job(job, self.model, sources, begin, workers)
 
     def stream(self, texts: Iterable[str], *, window: int = WINDOW, **options: Any) -> Iterator[Any]:
         """`translate` for any number of texts, endless ones too: `window` of them are read, translated and given back."""
@@ -148,9 +170,15 @@ class Translator(Loaded):
         (framed, _), over = self.frame(ids)
         return framed, over
 
-    def _begun(self, prefix: Sequence[str], options: Search) -> list[list[int]]:
+    def _begun(self, prefix: Sequence[str] | None, options: Search, plans: Sequence[Plan]) -> list[Demand] | None:
+        """What each answer must begin with and hold; None if nothing."""
+        if prefix is None:
+            return [plan.demand(()) for plan in plans] if any(plan.rules for plan in plans) else None
+        if len(prefix) != len(plans):
+            raise UserError(f"{len(prefix)} prefixes were given for {len(plans)} sources: there must be one for each")
         mark = [] if options.first_token is None else [options.first_token]
-        return [[*mark, *ids] for ids in self.tokenizers.target.encode_batch(list(prefix))]
+        begun = self.tokenizers.target.encode_batch([plan.whole_words(text) for plan, text in zip(plans, prefix)])
+        return [plan.demand([*mark, *ids]) for plan, ids in zip(plans, begun)]
 
     def _detail(self, source: str, ids: Sequence[int], answers: list[Hypothesis]) -> Translation:
         unknown = sum(i == self.tokenizer.unk for i in ids)

@@ -58,6 +58,7 @@ def random_table(seed, most=100):
     def row(source, read):
         logits = torch.randn(len(TEXTS), generator=generator, dtype=torch.float64) * 1.5
         logits[:3] = -math.inf
+        logits[EOS] = logits[EOS:].logsumexp(0) - 1  # so that no end mark is likelier than all else
         return dict(enumerate(logits.softmax(0).tolist())) if len(read) < most else {EOS: 1.0}
 
     return row

@@ -3,7 +3,8 @@
 The beam keeps its width (Post & Vilar 2018): the candidates of a sentence are sorted into banks by the tokens that their
 required phrases still need, and the banks take turns (Hu et al. 2019). Unlike there, the first place of each turn is the
 best candidate's, whichever its bank, then come the banks that need least: with more banks than beams the likeliest
-beginning is never lost to one that has hurried. When no more tokens are left than the phrases need, only those are written.
+beginning is never lost to one that has hurried. Where the model would rather end than do anything else, and when no more
+tokens are left than the phrases need, only their tokens are written.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import torch
 from torch import Tensor
 
 from regard.decoding.phrases import Rules, Stage
+
+SURE = math.log(0.5)
+"""Log-probability of the end mark above which a beam that lacks phrases turns to them."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Demand:
 
 class Tracker:
     """The stage of each row of a search. rules: of each sentence. limits: its most tokens. alone: rows do not compete
-    (greedy search, sampling), so a row turns to its missing phrases where the model would end."""
+    (greedy search, sampling), so a row that the model would end turns to its missing phrases."""
 
     def __init__(self, rules: Sequence[Rules | None], limits: Sequence[int], eos: int, alone: bool) -> None:
         self.rules, self.limits, self.eos, self.alone = list(rules), list(limits), eos, alone
@@ -70,21 +74,24 @@ class Tracker:
                 self.turned[row] = self.turned[row] and bool(after.seen.active) and after.missing > 0
                 self.rows[row] = after
 
-    def mask(self, logits: Tensor, step: int, sentences: Tensor) -> None:
-        """Take away from logits Float[R V] what the rows may not write as token number `step`."""
+    def mask(self, logits: Tensor, norm: Tensor, step: int, sentences: Tensor) -> None:
+        """Take away from logits Float[R V] what the rows may not write as token number `step`. norm: Float[R], as in
+        `Constraints.apply`."""
         numbers = sentences.tolist()
         for row, stage in enumerate(self.rows):
             if stage is None:
                 continue
             left = self.limits[numbers[row]] - step
             its = logits[row]
-            if self.alone and stage.missing and int(its.argmax()) == self.eos:
+            if stage.missing and self._would_end(its, norm[row]):
                 self.turned[row] = True
             if not stage.ends:
                 its[self.eos] = -math.inf
             if stage.held:
                 its[self._after_words(stage, its)] = -math.inf
             its[self._blocked(stage, "last" if left <= 1 else "alone" if self.alone else "usual", its.device)] = -math.inf
+            if stage.seen.rest:
+                self._only(its, stage.opening)
             late = left <= stage.worst + 1
             if stage.missing and (self.turned[row] or late) and stage.advance:
                 self._only(its, stage.advance)
@@ -127,6 +134,10 @@ class Tracker:
             best[sentence, : len(kept)] = whole[sentence, kept]
             place[sentence] = 0
             place[sentence, : len(kept)] = torch.tensor(kept, dtype=torch.long, device=place.device)
+
+    def _would_end(self, its: Tensor, norm: Tensor) -> bool:
+        """Whether the model would end here: in a beam, if that is likelier than all else together."""
+        return int(its.argmax()) == self.eos if self.alone else bool(its[self.eos] - norm > SURE)
 
     def _need(self, stage: Stage | None, token: int) -> int:
         """Tokens that required phrases still need after this one; an end mark that is too early needs at least one."""

@@ -55,7 +55,7 @@ class Constraints:
         if 0 < its.no_repeat_ngram_size <= step:
             self._forbid_ngrams(logits, ids, its.no_repeat_ngram_size)
         if self.phrases is not None:
-            self.phrases.mask(logits, step, lines)
+            self.phrases.mask(logits, norm, step, lines)
         stuck = logits.amax(1) == -math.inf
         logits[:, self.eos] = torch.where(stuck, raw[:, self.eos], logits[:, self.eos])
         if self.prefix is not None and step < self.longest:

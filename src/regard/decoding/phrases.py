@@ -11,7 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from regard.text.surfaces import OUTSIDE, SPACED, Lexicon, first_kind, joined, last_kind
+from regard.text.surfaces import OUTSIDE, SPACED, Lexicon, first_kind, joined, last_kind, opens
+
+NARROW, SPACE, WIDE = 0, 1, 2
+"""Before a word: nothing is missing; nothing, and no further space may stand there; a space is missing."""
 
 
 class Pattern:
@@ -46,7 +49,7 @@ class Pattern:
         """From where no usual way leads on: the longest ids that fit."""
         rest, ids = self.body[place - 1 :], []
         while rest:
-            fits = next((n for size in range(len(rest), 0, -1) for n in self._exact(rest[:size])), None)
+            fits = next((n for size in range(len(rest), 0, -1) for n in self._lexicon.exact(rest[:size])), None)
             if fits is None:
                 return
             ids.append(fits)
@@ -54,24 +57,19 @@ class Pattern:
         if ids:
             self._note(place, ids[0], len(ids))
 
-    def _exact(self, text: bytes) -> list[int]:
-        found = []
-        for number in self._lexicon.starting(text):
-            if self._lexicon.texts[number] != text:
-                break
-            found.append(number)
-        return found
-
 
 @dataclass(frozen=True)
 class _Seen:
     """met: groups that stand in the text. active: patterns begun, with the bytes of them that stand at the end of the text
-    (all of them: it depends on what follows whether it is the word). last: kind of the last character."""
+    (all of them: it depends on what follows whether it is the word). last: kind of the last character, gap: what stands
+    between words (nothing yet; a space; what a word may follow without one). rest: what must
+    stand next, of the beginning that was given."""
 
     met: frozenset[int]
     active: tuple[tuple[int, int], ...]
     last: int
-    space: bool
+    gap: int = NARROW
+    rest: bytes = b""
 
 
 class Stage:
@@ -85,8 +83,8 @@ class Stage:
             number >= rules.required and size == len(rules.patterns[number].body) for number, size in seen.active
         )
         self.missing = rules.count(seen)
-        self.worst = rules.count(_Seen(seen.met, (), SPACED, False)) if seen.active else self.missing
-        self.ends = self.missing == 0 and not self.held
+        self.worst = rules.count(_Seen(seen.met, (), SPACED, WIDE)) if seen.active else self.missing
+        self.ends = self.missing == 0 and not self.held and not seen.rest
         self._next: dict[int, Stage] = {}
         self._advance: list[int] | None = None
         self.blocked: dict[str, Any] = {}
@@ -105,6 +103,13 @@ class Stage:
             self._advance = [t for t in sorted(self.rules.onward(self.seen)) if self.after(t).missing < self.missing]
         return self._advance
 
+    @property
+    def opening(self) -> list[int]:
+        """Tokens that go on with the beginning that was given, or go beyond it; none if it is there."""
+        rest, lexicon = self.seen.rest, self.rules.lexicon
+        inside = [token for size in range(1, len(rest)) for token in lexicon.exact(rest[:size])]
+        return [*inside, *lexicon.starting(rest)] if rest else []
+
     def forbidden(self, when: Literal["usual", "alone", "last"]) -> list[int]:
         """Tokens that complete a forbidden phrase, "last": also those after which its word might go on, "alone": these too,
         but not if they bring required phrases nearer. What `held` forbids (all of `Lexicon.outside`) is not listed."""
@@ -121,10 +126,13 @@ class Stage:
 
 class Rules:
     """What one answer must and must not hold. groups: of each one phrase must stand there. Phrases that the vocabulary
-    cannot spell cannot be required: their groups are `hopeless`."""
+    cannot spell cannot be required: their groups are `hopeless`. opening: bytes with which the answer begins, however they
+    are spelled, and even if its word goes on after them."""
 
-    def __init__(self, lexicon: Lexicon, groups: Sequence[Sequence[str]] = (), forbid: Sequence[str] = ()) -> None:
-        self.lexicon = lexicon
+    def __init__(
+        self, lexicon: Lexicon, groups: Sequence[Sequence[str]] = (), forbid: Sequence[str] = (), opening: bytes = b""
+    ) -> None:
+        self.lexicon, self.opening = lexicon, opening
         made = [[Pattern(lexicon, phrase) for phrase in group] for group in groups]
         kept = [[pattern for pattern in group if pattern.spellable] for group in made]
         self.hopeless = [tuple(group) for group, patterns in zip(groups, kept) if not patterns]
@@ -141,14 +149,14 @@ class Rules:
         self._stages: dict[tuple[_Seen, bool], Stage] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.patterns)
+        return bool(self.patterns) or bool(self.opening)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_stages": {}}
 
     def start(self) -> Stage:
         """Nothing is written."""
-        return self._stage(_Seen(frozenset(), (), OUTSIDE, False), False)
+        return self._stage(_Seen(frozenset(), (), OUTSIDE, NARROW, self.opening), False)
 
     def holding(self, number: int) -> list[int]:
         """Ids that hold the whole of a pattern."""
@@ -192,15 +200,17 @@ class Rules:
             else:
                 broken |= whole
                 active |= {(number, place) for place in places}
+        gap = SPACE if text.endswith(b" ") else NARROW if opens(text) else WIDE
+        rest = seen.rest[len(text) :] if seen.rest.startswith(text) else b""
         left = tuple(sorted((n, p) for n, p in active if n >= self.required or self.owner[n] not in met))
-        return self._stage(_Seen(frozenset(met), left, last_kind(text), text.endswith(b" ")), broken)
+        return self._stage(_Seen(frozenset(met), left, last_kind(text), gap, rest), broken)
 
     def _places(self, seen: _Seen, number: int) -> list[int]:
         """How many bytes of " phrase" stand at the end of the text: all ways to see it."""
         found = [place + 1 for which, place in seen.active if which == number]
-        if not joined(seen.last, self.patterns[number].first):
+        if seen.gap != WIDE or self.patterns[number].first != SPACED:
             found.append(1)
-        return found if seen.space and 1 in found else [*found, 0]
+        return found if seen.gap == SPACE else [*found, 0]
 
     def _stage(self, seen: _Seen, broken: bool) -> Stage:
         key = seen, broken

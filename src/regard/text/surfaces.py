@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from functools import cached_property, lru_cache
 
 from regard.text.pieces import BYTE_TOKEN, SPACE
@@ -28,6 +28,9 @@ _UNSPACED = (
 """Thai and Lao, Myanmar, Khmer, Chinese characters, kana."""
 
 
+_BEFORE_WORDS = frozenset("'’\"-‐‑–—/")
+
+
 @lru_cache(4096)
 def kind(character: str) -> int:
     """OUTSIDE, SPACED or UNSPACED; nothing at all is OUTSIDE."""
@@ -49,6 +52,12 @@ def last_kind(text: bytes) -> int:
         start -= 1
     whole = text[start:].decode("utf-8", "ignore")
     return kind(whole[-1:]) if whole or not text else SPACED
+
+
+def opens(text: bytes) -> bool:
+    """Whether a word may follow without a space: after a space, an opening bracket or quotation mark, a dash …."""
+    last = text[-4:].decode("utf-8", "ignore")[-1:]
+    return last.isspace() or last in _BEFORE_WORDS or unicodedata.category(last or " ") in ("Ps", "Pi")
 
 
 def joined(before: int, after: int) -> bool:
@@ -88,6 +97,10 @@ class Lexicon:
         low = bisect_left(self._keys, start)
         high = bisect_left(self._keys, start + b"\xff\xff")
         return self.order[low:high]
+
+    def exact(self, text: bytes) -> list[int]:
+        """Ids whose text is just this."""
+        return self.order[bisect_left(self._keys, text) : bisect_right(self._keys, text)]
 
     def holding(self, part: bytes) -> list[int]:
         """Ids whose text holds this."""

@@ -1,0 +1,194 @@
+"""Parts of a text that a translation carries through unchanged: tags, variables, addresses. Found, taken out, put back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard.errors import UserError
+from regard.text.words import word_spans
+
+KINDS = {
+    "tags": r"<(?:[/!?])?[A-Za-z][^<>]*>",
+    "variables": r"\$?\{\{?[^{}\s]*\}?\}|%\([^()\s]+\)[a-zA-Z]|%(?:\d+\$)?[-+0#]*\d*(?:\.\d+)?[sdifuxXeEgGcr@](?![A-Za-z])",
+    "urls": r"(?:https?|ftp)://[^\s<>\"]*[^\s<>\".,;:!?)]",
+    "emails": r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "code": r"`[^`\n]+`",
+}
+"""What may be kept, by name; anything else is a regular expression of the user's."""
+
+_TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*)[^<>]*?(/?)>\Z")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One such part of a text: half-open range of characters, and whether it was found as a tag."""
+
+    start: int
+    end: int
+    text: str
+    tag: bool
+
+
+def pattern(kinds: Sequence[str]) -> re.Pattern[str]:
+    """One expression for all kinds; UserError if one of them is none."""
+    parts = []
+    for kind in kinds:
+        try:
+            re.compile(KINDS.get(kind, kind))
+        except re.error as error:
+            raise UserError(f"keep: {kind!r} is neither {', '.join(KINDS)} nor a regular expression ({error})") from None
+        parts.append(f"(?:{KINDS.get(kind, kind)})")
+    return re.compile("|".join(parts))
+
+
+def find(text: str, expression: re.Pattern[str]) -> list[Part]:
+    """The parts of a text that match, in order; empty matches are none."""
+    found = [match for match in expression.finditer(text) if match[0]]
+    return [Part(match.start(), match.end(), match[0], bool(_TAG.match(match[0]))) for match in found]
+
+
+@dataclass(frozen=True)
+class Out:
+    """A part that was taken out: its text, the character of the remaining text before which it stood, and whether a space
+    stood on each side of it."""
+
+    text: str
+    place: int
+    spaces: tuple[bool, bool]
+
+
+def take_out(text: str, parts: Sequence[Part]) -> tuple[str, list[Out]]:
+    """The text without these parts, no two spaces where one stood, and what was taken out."""
+    rest, outs, at = "", [], 0
+    for part in parts:
+        rest += text[at : part.start]
+        at = part.end
+        before, after = text[part.start - 1 : part.start] if part.start else "", text[part.end : part.end + 1]
+        spaces = before.isspace(), after.isspace()
+        outs.append(Out(part.text, len(rest), spaces))
+        if after.isspace() and (not rest or rest[-1].isspace()):
+            at += 1
+    return rest + text[at:], outs
+
+
+def put_back(source: str, outs: Sequence[Out], text: str, links: Sequence[tuple[int, int]]) -> str:
+    """The translation `text` of `source` with the parts that were taken out of it, placed by links (source word, word).
+
+    Pairs of tags go around the words that look at what they stood around; pairs stay nested as they were, and everything is
+    put back exactly once. Parts that stand alone go before the word of what followed them.
+    """
+    froms, tos = word_spans(source), word_spans(text)
+    nodes, children, roots = _tree(outs)
+    goals = [
+        _goal(
+            None if first == last else _words(froms, outs[first].place, outs[last].place),
+            outs[first].place,
+            froms,
+            tos,
+            links,
+        )
+        for first, last in nodes
+    ]
+    placed: dict[int, tuple[int, int]] = {}
+
+    def place(numbers: Sequence[int], low: int, high: int) -> None:
+        for number in sorted(numbers, key=lambda n: (goals[n][0], n)):
+            start = min(max(goals[number][0], low), high)
+            low = min(max(goals[number][1], start), high)
+            placed[number] = (start, low)
+            place(children[number], start, low)
+
+    place(roots, 0, len(tos))
+    return _written(text, tos, [(placed[n], nodes[n]) for n in _in_order(roots, children, placed)], outs)
+
+
+def _tree(outs: Sequence[Out]) -> tuple[list[tuple[int, int]], list[list[int]], list[int]]:
+    """Pairs of tags (numbers of opening and closing part; the same number twice for a part that stands alone), for each what
+    is inside, and those that are inside nothing."""
+    partner = {n: n for n in range(len(outs))}
+    open_: list[tuple[str, int]] = []
+    for number, out in enumerate(outs):
+        match = _TAG.match(out.text)
+        if match is None or match[3]:
+            continue
+        if not match[1]:
+            open_.append((match[2], number))
+        elif any(name == match[2] for name, _ in open_):
+            while open_:
+                name, first = open_.pop()
+                if name == match[2]:
+                    partner[first], partner[number] = number, first
+                    break
+    nodes = [(first, last) for first, last in sorted(partner.items()) if first <= last]
+    children: list[list[int]] = [[] for _ in nodes]
+    roots, stack = [], []
+    for number, (first, last) in enumerate(nodes):
+        while stack and nodes[stack[-1]][1] < first:
+            stack.pop()
+        (children[stack[-1]] if stack else roots).append(number)
+        if last > first:
+            stack.append(number)
+    return nodes, children, roots
+
+
+def _words(spans: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
+    """Half-open range of the words that have characters between two places."""
+    low = sum(1 for _, last in spans if last <= start)
+    return low, max(low, sum(1 for first, _ in spans if first < end))
+
+
+def _goal(
+    span: tuple[int, int] | None,
+    place: int,
+    froms: Sequence[tuple[int, int]],
+    tos: Sequence[tuple[int, int]],
+    links: Sequence[tuple[int, int]],
+) -> tuple[int, int]:
+    """Half-open range of words of the translation for words of the source; of no length for a part that stands alone."""
+    if span is not None and span[0] < span[1]:
+        found = [word for source, word in links if span[0] <= source < span[1]]
+        if found:
+            return min(found), max(found) + 1
+    at = span[0] if span is not None else sum(1 for _, last in froms if last <= place)
+    if at >= len(froms):
+        return len(tos), len(tos)
+    after = [word for source, word in links if source == at]
+    before = [word for source, word in links if source == at - 1]
+    where = min(after) if after else max(before) + 1 if before else round(at * len(tos) / len(froms))
+    return where, where
+
+
+def _in_order(roots: Sequence[int], children: Sequence[Sequence[int]], placed: dict[int, tuple[int, int]]) -> list[int]:
+    found: list[int] = []
+    for number in sorted(roots, key=lambda n: (placed[n], n)):
+        found += [number, *_in_order(children[number], children, placed)]
+    return found
+
+
+def _written(
+    text: str,
+    words: Sequence[tuple[int, int]],
+    nodes: Sequence[tuple[tuple[int, int], tuple[int, int]]],
+    outs: Sequence[Out],
+) -> str:
+    """The text with openings before words, closings after words, and the closings of the inner elements first."""
+    before: dict[int, str] = {}
+    after: dict[int, str] = {}
+    for (start, end), (first, last) in nodes:
+        if first == last:
+            left, right = outs[first].spaces
+            glue = " " if right or (left and start == len(words)) else ""
+            body = glue + outs[first].text if start == len(words) else outs[first].text + glue
+            before[start] = before.get(start, "") + body
+        elif start == end:
+            before[start] = before.get(start, "") + outs[first].text + outs[last].text
+        else:
+            before[start] = before.get(start, "") + outs[first].text
+            after[end - 1] = outs[last].text + after.get(end - 1, "")
+    result, at = "", 0
+    for number, (start, end) in enumerate(words):
+        result += text[at:start] + before.get(number, "") + text[start:end] + after.get(number, "")
+        at = end
+    return result + text[at:] + before.get(len(words), "")
