@@ -7,6 +7,7 @@ import sys
 
 NAMES = {
     "train": "training throughput of the same model and batches, regard beside torch.nn.Transformer and transformers",
+    "serve": "requests a second, latency and memory of the server under many clients, beside one client",
     "sparse": "time and memory of window attention as the text grows, in blocks and in full",
 }
 

@@ -47,7 +47,7 @@ def test_refusals_s_serve_04_s_serve_08(client: Any, more: dict[str, Any], statu
 def test_languages_settings_and_no_detection(client: Any, client_of: Callable[..., Any]) -> None:
     assert client.get("/languages").json() == [{"code": "en", "name": "English", "targets": ["fr"]}]
     found = client.post("/detect", {"q": "Bonjour"})
-    assert (found.status_code, "not detected" in found.json()["error"]) == (501, True)
+    assert (found.status_code, "not detected" in found.json()["error"]) == (400, True)
     settings = client.get("/frontend/settings").json()
     assert (settings["charLimit"], settings["keyRequired"]) == (200_000, False)
     assert settings["language"]["target"] == {"code": "fr", "name": "French"}

@@ -50,7 +50,7 @@ def router(service: Service) -> APIRouter:
     @routes.post("/detect")
     async def detect() -> Any:
         """Refused: nothing here detects languages."""
-        raise RefusalError(501, "languages are not detected here: name the source language of a text yourself")
+        raise RefusalError(400, "languages are not detected here: name the source language of a text yourself")
 
     @routes.get("/frontend/settings")
     async def settings() -> Any:

@@ -21,6 +21,8 @@ from regard.serving.service import How, Service, Text, confidence
 from regard.serving.waiting import Following, answers, submit, told
 
 EVENTS = "text/event-stream"
+BOTH: dict[int | str, dict[str, Any]] = {200: {"content": {"application/json": {}, EVENTS: {}}}}
+"""What a route that can stream says about its answers in the OpenAPI document."""
 
 
 class Strict(Body):
@@ -116,12 +118,12 @@ def router(service: Service) -> APIRouter:
             raise RefusalError(404, "there is no model of this name", "name")
         return described(service.engine.models[name], service)
 
-    @routes.post("/translate", openapi_extra=takes(TranslateBody))
+    @routes.post("/translate", openapi_extra=takes(TranslateBody), responses=BOTH)
     async def translate(request: Request) -> Response:
         """Translate texts, with alternatives, word alignment and confidence; as events with `stream`."""
         return await _translated(service, await read(request, TranslateBody), request.state.request)
 
-    @routes.post("/generate", openapi_extra=takes(GenerateBody))
+    @routes.post("/generate", openapi_extra=takes(GenerateBody), responses=BOTH)
     async def generate(request: Request) -> Response:
         """Go on with a text, or answer a conversation; as events with `stream`."""
         given = await read(request, GenerateBody)

@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from regard.serving.bodies import Body, read, takes
 from regard.serving.generating import Prompt
-from regard.serving.native import EVENTS
+from regard.serving.native import BOTH, EVENTS
 from regard.serving.refusals import RefusalError, body, refusal
 from regard.serving.served import Served, Wish
 from regard.serving.service import Service
@@ -113,7 +113,7 @@ def router(service: Service) -> APIRouter:
             raise RefusalError(404, "there is no model of this name", "model")
         return _model(service.engine.models[name])
 
-    @routes.post("/completions", openapi_extra=takes(CompletionBody))
+    @routes.post("/completions", openapi_extra=takes(CompletionBody), responses=BOTH)
     async def completions(request: Request) -> Response:
         """Go on with texts."""
         given = await read(request, CompletionBody)
@@ -122,7 +122,7 @@ def router(service: Service) -> APIRouter:
         prompts: list[Any] = list(texts)
         return await _Completing(service, given, prompts, False, texts).answer(given.max_tokens or 16, request.state.request)
 
-    @routes.post("/chat/completions", openapi_extra=takes(ChatBody))
+    @routes.post("/chat/completions", openapi_extra=takes(ChatBody), responses=BOTH)
     async def chat(request: Request) -> Response:
         """Answer a conversation."""
         given = await read(request, ChatBody)

@@ -29,6 +29,10 @@ from regard.serving.service import Service
 log = logging.getLogger("regard.serving")
 
 DIALECTS = (native, libretranslate, deepl, openai)
+REFUSALS = {
+    "4XX": {"description": "refused; why, in the dialect's own shape", "content": {"application/json": {}}},
+    "5XX": {"description": "not done; why, in the dialect's own shape", "content": {"application/json": {}}},
+}
 ABOUT = "Models served by regard, in its own dialect under /api and in those of LibreTranslate, DeepL and OpenAI."
 
 
@@ -64,7 +68,7 @@ def _add_own(app: FastAPI, service: Service, metrics: Metrics) -> None:
             return JSONResponse({"status": "stopping"}, 503)
         return JSONResponse({"status": "ok"})
 
-    @app.get("/metrics", tags=["server"])
+    @app.get("/metrics", tags=["server"], responses={200: {"content": {"text/plain": {}}}}, response_class=Response)
     async def figures() -> Response:
         """Figures for Prometheus."""
         return Response(metrics.text(), headers={"content-type": CONTENT})
@@ -72,6 +76,7 @@ def _add_own(app: FastAPI, service: Service, metrics: Metrics) -> None:
 
 def _add_errors(app: FastAPI) -> None:
     async def refused(request: Request, error: Exception) -> Response:
+        more = dict(getattr(error, "headers", None) or {})  # Allow, where the method is not
         if isinstance(error, HTTPException):
             error = RefusalError(error.status_code, f"{error.detail}: /openapi.json lists what there is")
         elif isinstance(error, RequestValidationError):
@@ -79,7 +84,7 @@ def _add_errors(app: FastAPI) -> None:
             field = ".".join(str(part) for part in first["loc"][1:])
             error = RefusalError(400, f"{field}: {first['msg']}", field)
         said, path = refusal(error), request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-        return JSONResponse(body(path, said), said.status, headers(said))
+        return JSONResponse(body(path, said), said.status, more | headers(said))
 
     for kind in (RefusalError, HTTPException, RequestValidationError, *KNOWN, Exception):
         app.add_exception_handler(kind, refused)
@@ -93,6 +98,9 @@ def _document(app: FastAPI) -> dict[str, Any]:
     kinds: Any = [(kind, "validation") for dialect in DIALECTS for kind in dialect.BODIES]
     _, definitions = models_json_schema(kinds, ref_template="#/components/schemas/{model}")
     found.setdefault("components", {}).setdefault("schemas", {}).update(definitions.get("$defs", {}))
+    for operations in found["paths"].values():
+        for operation in operations.values():
+            operation["responses"] = {"200": operation["responses"]["200"]} | REFUSALS
     app.openapi_schema = found
     return found
 
