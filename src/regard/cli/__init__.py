@@ -25,6 +25,7 @@ VERBS = {
     "average": "average the weights of several model folders",
     "verify": "compare a model folder with transformers, layer by layer",
     "convert": "write a model of another program, or in another number type, as a model folder",
+    "export": "write a model folder for another program",
     "lab": "measure a claim of the attention notes",
     "serve": "answer many people over HTTP",
     "info": "what a model folder holds",
