@@ -111,7 +111,8 @@ class Translator(Loaded):
         begin = self._begun(prefix, options, plans)
         bos, eos = self.marks()
         tell = None if progress is None else self._follow(progress)
-        found = self._run(Job(options, bos, eos, batch_tokens, first, tell), sources, begin, workers)
+        job = Job(options, bos, eos, batch_tokens, first, tell)
+        found = self._run(job, sources, begin, workers, details or bool(wishes))
         answers = [
             [replace(one, source_cut=True) for one in each] if over else each for each, (_, over) in zip(found, framed)
         ]
@@ -125,8 +126,11 @@ class Translator(Loaded):
         judge.complete(plans, sources, made)
         return made if details else [one.text for one in made]
 
-    def _run(self, job: Job, sources: Sequence[Sequence[int]], begin: Any, workers: int) -> list[list[Hypothesis]]:
-        """The answers to framed sources; another engine answers here in its own way."""
+    def _run(
+        self, job: Job, sources: Sequence[Sequence[int]], begin: Any, workers: int, scored: bool
+    ) -> list[list[Hypothesis]]:
+        """The answers to framed sources; another engine answers here in its own way. scored: the log-probability of each
+        token is asked for (here it is always known)."""
         return run_job(job, self.model, sources, begin, workers)
 
     def stream(self, texts: Iterable[str], *, window: int = WINDOW, **options: Any) -> Iterator[Any]:

@@ -55,6 +55,7 @@ def command(
     num_beams: Annotated[int | None, Option("--num-beams", "--beam-size", help="default: the model's")] = None,
     length_penalty: Annotated[float | None, Option("--length-penalty", "--alpha", help="default: the model's")] = None,
     max_sentences: Annotated[int | None, Option(min=1, help="only the first so many sentences")] = None,
+    engine: Annotated[str, Option(help="regard, ctranslate2, or with small weights ctranslate2:int8")] = "regard",
     allow_empty: Annotated[bool, Option("--allow-empty", help="score empty references too, with a warning")] = False,
     output: Annotated[str | None, Option("--output", "-o", help="write the translations here before scoring")] = None,
     json: Annotated[str | None, Option("--json", help="write one JSON document to this file (-: stdout)")] = None,
@@ -65,7 +66,7 @@ def command(
     from regard.evaluation.scores import Scoring
 
     check_writable(json)
-    translator, known = _model(model, hypotheses)
+    translator, known = _model(model, hypotheses, engine)
     where = Where(
         source, reference or [], data, split, group, source_lang or known.get("source"), target_lang or known.get("target"),
         names(preprocess) if preprocess is not None else list(known.get("preprocess") or []), max_sentences, allow_empty,
@@ -85,7 +86,7 @@ def names(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def _model(model: str | None, hypotheses: str | None) -> tuple[Any, dict[str, Any]]:
+def _model(model: str | None, hypotheses: str | None, engine: str) -> tuple[Any, dict[str, Any]]:
     """The translator and what its folder says of languages, steps and metrics; nothing where there is no model."""
     if (model is None) == (hypotheses is None):
         raise UserError("give either a model folder or --hypotheses FILE")
@@ -93,7 +94,13 @@ def _model(model: str | None, hypotheses: str | None) -> tuple[Any, dict[str, An
         return None, {}
     from regard.translator import load
 
-    translator = load(model)
+    if engine == "regard":
+        translator = load(model)
+    else:
+        from regard.serving.ctranslate import engine as running_in
+
+        run = running_in(engine)
+        translator = run(load(model))
     return translator, translator.meta
 
 

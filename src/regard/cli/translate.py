@@ -16,7 +16,7 @@ from regard.cli.streams import chunks, one_line, out
 NAMED = 10
 """So many lines of a kind are named on stderr; further ones are counted."""
 
-PLACES = ("model", "text", "input", "output", "jsonl", "device", "dtype")
+PLACES = ("model", "text", "input", "output", "jsonl", "device", "dtype", "engine")
 SCORES = "score = log-probability / tokens^X, the end mark counted"
 
 
@@ -51,11 +51,12 @@ def command(
     workers: Annotated[int, Option(min=1, help="processes of one thread each (CPU)")] = 1,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
     dtype: Annotated[str | None, Option(help="float32, bfloat16, float16; default: as stored")] = None,
+    engine: Annotated[str, Option(help="regard, ctranslate2, or with small weights ctranslate2:int8")] = "regard",
 ) -> None:
     """Translate texts given as arguments, or else lines of stdin, one line for each; empty lines stay empty."""
     options = {name: value for name, value in locals().items() if name not in PLACES and value is not None}
     texts = chunks(text, input, "lines to translate")
-    translator = _load(model, device, dtype, options)
+    translator = _load(model, device, dtype, engine, options)
     report = Report()
     with out(output) as file, _quiet():
         for chunk in texts:
@@ -68,12 +69,17 @@ def command(
     report.close()
 
 
-def _load(model: str, device: str | None, dtype: str | None, options: dict[str, Any]) -> Any:
+def _load(model: str, device: str | None, dtype: str | None, engine: str, options: dict[str, Any]) -> Any:
     from regard.decoding.options import search_options
     from regard.translator import load
 
     search_options(None, **{name: v for name, v in options.items() if name not in ("batch_tokens", "workers")})
-    return load(model, device, dtype)
+    if engine == "regard":
+        return load(model, device, dtype)
+    from regard.serving.ctranslate import engine as running_in
+
+    run = running_in(engine)
+    return run(load(model, device, dtype))
 
 
 @contextmanager

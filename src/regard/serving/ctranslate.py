@@ -45,9 +45,9 @@ def engine(name: str) -> Callable[[Translator], Translator]:
 class ExportedTranslator(Translator):
     """A translator whose search runs in CTranslate2; texts become tokens and tokens texts as in the one it was made of.
 
-    CTranslate2 ends a sentence when num_beams hypotheses are finished (stopping="first"), tells no log-probabilities of
-    single tokens, shares what suppress_tokens takes away among the others, and writes one token at least after first_token.
-    Options that it lacks, and prefixes, are refused in words.
+    CTranslate2 ends a sentence when num_beams hypotheses are finished (stopping="first"), shares what suppress_tokens takes
+    away among the others, and writes one token at least after first_token. Options that it lacks, and prefixes, are refused
+    in words. The log-probabilities of single tokens, in details, cost a further pass.
     """
 
     def __init__(self, its: Translator, quantization: str | None = None) -> None:
@@ -69,9 +69,11 @@ class ExportedTranslator(Translator):
             raise UserError(f'search option stopping: CTranslate2 has "first" alone, not "{options.stopping}"')
         return replace(options, stopping="first")
 
-    def _run(self, job: Job, sources: Sequence[Sequence[int]], begin: Any, workers: int) -> list[list[Hypothesis]]:
+    def _run(
+        self, job: Job, sources: Sequence[Sequence[int]], begin: Any, workers: int, scored: bool
+    ) -> list[list[Hypothesis]]:
         if begin is not None:
-            raise UserError("prefix: CTranslate2 scores what begins with a prefix otherwise; use the engine regard")
+            raise UserError("prefixes and required or forbidden phrases: CTranslate2 has none that mean the same")
         if job.tell is not None:
             raise UserError("progress: CTranslate2 does not tell what of an answer is certain; use the engine regard")
         answers: list[list[Hypothesis]] = [[Hypothesis([], 0.0, 0.0)] for _ in sources]
@@ -81,14 +83,28 @@ class ExportedTranslator(Translator):
                 groups.setdefault(self._limit(len(source), job.options), []).append(number)
         running = self._engine(workers)
         waiting = [
-            (number, limit, result)
+            (number, result)
             for limit, group in groups.items()
             for number, result in zip(group, self._asked(running, job, [sources[n] for n in group], limit))
         ]
-        for number, limit, result in waiting:
+        for number, result in waiting:
             found = result.result()
-            answers[number] = [self._answer(job, limit, *each) for each in zip(found.hypotheses, found.scores)]
+            answers[number] = [self._answer(job, *each) for each in zip(found.hypotheses, found.scores)]
+        if scored:
+            self._score(running, job, sources, answers)
         return answers
+
+    def _score(self, running: Any, job: Job, sources: Sequence[Sequence[int]], answers: list[list[Hypothesis]]) -> None:
+        """Put in the log-probability of each token of each answer, which takes one more pass over them."""
+        rows = [(sources[n], one) for n, each in enumerate(answers) for one in each if one.ids or one.log_prob]
+        given = [[self._source[number] for number in source] for source, _ in rows]
+        target = [[self._target[number] for number in one.ids] for _, one in rows]
+        found = running.score_batch(given, target, max_batch_size=job.batch_tokens, batch_type="tokens", max_input_length=0)
+        for (_, one), scored in zip(rows, found):
+            logs = list(scored.log_probs)[: len(one.ids) + one.finished]
+            if job.options.first_token is not None:
+                logs[0] = 0.0
+            one.token_log_probs = logs
 
     def _limit(self, length: int, options: Search) -> int:
         """Most tokens to write for a source of so many."""
@@ -117,7 +133,7 @@ class ExportedTranslator(Translator):
             return_end_token=True,
         )
 
-    def _answer(self, job: Job, limit: int, tokens: list[str], score: float) -> Hypothesis:
+    def _answer(self, job: Job, tokens: list[str], score: float) -> Hypothesis:
         ids = [self._ids[token] for token in tokens]
         log_prob = score * job.options.penalty(max(len(ids), 1))
         finished = bool(ids) and ids[-1] == job.eos
