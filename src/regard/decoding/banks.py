@@ -17,6 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from regard.decoding.options import Search
 from regard.decoding.phrases import Rules, Stage
 
 SURE = math.log(0.5)
@@ -46,11 +47,12 @@ class Demand:
 
 
 class Tracker:
-    """The stage of each row of a search. rules: of each sentence. limits: its most tokens. alone: rows do not compete
-    (greedy search, sampling), so a row that the model would end turns to its missing phrases."""
+    """The stage of each row of a search. rules: of each sentence. limits: its most tokens. Where rows do not compete
+    (greedy search, sampling), a row that the model would end turns to its missing phrases."""
 
-    def __init__(self, rules: Sequence[Rules | None], limits: Sequence[int], eos: int, alone: bool) -> None:
-        self.rules, self.limits, self.eos, self.alone = list(rules), list(limits), eos, alone
+    def __init__(self, rules: Sequence[Rules | None], limits: Sequence[int], eos: int, options: Search) -> None:
+        self.rules, self.limits, self.eos, self.options = list(rules), list(limits), eos, options
+        self.alone = options.method != "beam"
         self.rows: list[Stage | None] = [None if one is None else one.start() for one in rules]
         self.turned: list[bool] = [False] * len(self.rows)
         self._outside: Tensor | None = None
@@ -74,22 +76,27 @@ class Tracker:
                 self.turned[row] = self.turned[row] and bool(after.seen.active) and after.missing > 0
                 self.rows[row] = after
 
+    def enough(self, sentence: int) -> int:
+        """Finished answers after which a sentence's search may stop: those asked for where phrases slow down the others."""
+        its = self.options
+        return its.num_beams if self.rules[sentence] is None or its.stopping == "first" else its.num_return
+
     def mask(self, logits: Tensor, norm: Tensor, step: int, sentences: Tensor) -> None:
         """Take away from logits Float[R V] what the rows may not write as token number `step`. norm: Float[R], as in
         `Constraints.apply`."""
-        numbers = sentences.tolist()
+        numbers, over = sentences.tolist(), self._would_end(logits, norm)
+        early = [row for row, stage in enumerate(self.rows) if stage is not None and not stage.ends]
+        logits[early, self.eos] = -math.inf
         for row, stage in enumerate(self.rows):
             if stage is None:
                 continue
-            left = self.limits[numbers[row]] - step
-            its = logits[row]
-            if stage.missing and self._would_end(its, norm[row]):
-                self.turned[row] = True
-            if not stage.ends:
-                its[self.eos] = -math.inf
+            left, its = self.limits[numbers[row]] - step, logits[row]
+            self.turned[row] |= over[row] and stage.missing > 0
             if stage.held:
                 its[self._after_words(stage, its)] = -math.inf
-            its[self._blocked(stage, "last" if left <= 1 else "alone" if self.alone else "usual", its.device)] = -math.inf
+            blocked = self._blocked(stage, "last" if left <= 1 else "alone" if self.alone else "usual", its.device)
+            if blocked is not None:
+                its[blocked] = -math.inf
             if stage.seen.rest:
                 self._only(its, stage.opening)
             late = left <= stage.worst + 1
@@ -115,29 +122,32 @@ class Tracker:
 
         whole: Float[A w*C], the log-probability of each extension. token: Int[A w*C]. over: of each sentence whether this
         token is its last, and unfinished answers are worth keeping only if nothing better is known."""
-        width = len(self.rows) // len(whole)
+        width, count = len(self.rows) // len(whole), best.shape[1]
         columns = token.shape[1] // width
+        all_scores, all_tokens, usual = whole.tolist(), token.tolist(), place.tolist()
+        rows, chosen = [], []
         for sentence, last in enumerate(over):
             stages = self.rows[sentence * width : (sentence + 1) * width]
             if stages[0] is None:
                 continue
-            scores, tokens = whole[sentence].tolist(), token[sentence].tolist()
-            usual = set(place[sentence].tolist()) | {beam * columns for beam in range(width)}
-            extra = (at for at in range(len(scores)) if at % columns >= best.shape[1])
-            found = [at for at in usual.union(extra) if at < len(scores) and scores[at] > -math.inf]
-            found.sort(key=lambda at: (-scores[at], at))
-            made = [(at, stages[at // columns], tokens[at]) for at in found]
-            needs = {at: self._need(stage, t) for at, stage, t in made}
-            ends = {at for at, _, t in made if t == self.eos}
-            kept = _shared(found, needs, ends, best.shape[1] // 2, last)
-            best[sentence] = -math.inf
-            best[sentence, : len(kept)] = whole[sentence, kept]
-            place[sentence] = 0
-            place[sentence, : len(kept)] = torch.tensor(kept, dtype=torch.long, device=place.device)
+            scores, tokens = all_scores[sentence], all_tokens[sentence]
+            found = {beam * columns for beam in range(width)}.union(usual[sentence])
+            found.update(at for beam in range(width) for at in range(beam * columns + count, (beam + 1) * columns))
+            ranked = sorted((-scores[at], at) for at in found if at < len(tokens) and scores[at] > -math.inf)
+            order = [at for _, at in ranked]
+            needs = {at: self._need(stages[at // columns], tokens[at]) for at in order}
+            kept = _shared(order, needs, {at for at in order if tokens[at] == self.eos}, count // 2, last)
+            rows.append(sentence)
+            chosen.append([*kept, *[-1] * (count - len(kept))])
+        if rows:
+            at = torch.tensor(chosen, device=place.device)
+            place[rows] = at.clamp(min=0)
+            best[rows] = whole[rows].gather(1, at.clamp(min=0)).masked_fill(at < 0, -math.inf)
 
-    def _would_end(self, its: Tensor, norm: Tensor) -> bool:
-        """Whether the model would end here: in a beam, if that is likelier than all else together."""
-        return int(its.argmax()) == self.eos if self.alone else bool(its[self.eos] - norm > SURE)
+    def _would_end(self, logits: Tensor, norm: Tensor) -> list[bool]:
+        """Whether the model would end each row here: in a beam, if that is likelier than all else together."""
+        ends = logits.argmax(1) == self.eos if self.alone else logits[:, self.eos] - norm > SURE
+        return ends.tolist()
 
     def _need(self, stage: Stage | None, token: int) -> int:
         """Tokens that required phrases still need after this one; an end mark that is too early needs at least one."""
@@ -150,12 +160,11 @@ class Tracker:
             self._outside = torch.tensor(stage.rules.lexicon.outside, dtype=torch.long, device=its.device)
         return self._outside
 
-    def _blocked(self, stage: Stage, when: Literal["usual", "alone", "last"], device: torch.device) -> Tensor:
-        found = stage.blocked.get(when)
-        if found is None:
-            found = torch.tensor(stage.forbidden(when), dtype=torch.long, device=device)
-            stage.blocked[when] = found
-        return found
+    def _blocked(self, stage: Stage, when: Literal["usual", "alone", "last"], device: torch.device) -> Tensor | None:
+        if when not in stage.blocked:
+            found = stage.forbidden(when)
+            stage.blocked[when] = torch.tensor(found, dtype=torch.long, device=device) if found else None
+        return stage.blocked[when]
 
     @staticmethod
     def _only(its: Tensor, tokens: list[int]) -> None:

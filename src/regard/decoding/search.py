@@ -75,7 +75,7 @@ def search(
     begins, rules = Demand.divided(prefix)
     constraints = Constraints(options, eos, begins, inputs.device)
     if rules is not None:
-        constraints.phrases = Tracker(rules, limits, eos, alone=options.method != "beam")
+        constraints.phrases = Tracker(rules, limits, eos, options)
     progress = None if tell is None else Progress(tell, rows, eos)
     with _in_use(model):
         reader = _Reader(model, inputs, layout, bos)
@@ -341,14 +341,16 @@ class _Beams:
         ids = torch.cat([self.ids[beams], token[rows, places, None]], 1).tolist()
         logs = torch.cat([self.logs[beams], log[rows, places, None]], 1).tolist()
         totals, numbers = best[rows, places].tolist(), self.sentence[rows].tolist()
+        phrases = self.constraints.phrases
         more = [0.0] * len(ids) if self.cover is None else self.cover.bonus(beams, self.sentence[rows])
         for at, (row, number) in enumerate(zip(rows.tolist(), numbers, strict=True)):
             pool = self.pool[number]
             pool.append(_hypothesis(ids[at], logs[at], totals[at], self.eos, self.options, more[at]))
             pool.sort(key=lambda h: -h.score)
-            if len(pool) >= self.options.num_beams:
-                del pool[self.options.num_beams :]
-                self.worst[row] = pool[-1].score
+            del pool[self.options.num_beams :]
+            enough = self.options.num_beams if phrases is None else phrases.enough(number)
+            if len(pool) >= enough:
+                self.worst[row] = pool[enough - 1].score
 
     def _stop(self, step: int, due: Tensor) -> bool:
         """Close the sentences that no running hypothesis can better (or that have none); whether all are closed."""
