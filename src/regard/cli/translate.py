@@ -17,6 +17,8 @@ NAMED = 10
 """So many lines of a kind are named on stderr; further ones are counted."""
 
 PLACES = ("model", "text", "input", "output", "jsonl", "device", "dtype", "engine")
+OWN = ("batch_tokens", "workers", "glossary", "require", "forbid", "keep", "replace_unknown", "confidence")
+"""Options that are not of the search."""
 SCORES = "score = log-probability / tokens^X, the end mark counted"
 
 
@@ -47,6 +49,18 @@ def command(
     no_repeat_ngram_size: Annotated[
         int | None, Option("--no-repeat-ngram-size", "--block-ngram-repeat", help="no n tokens twice; 0: off")
     ] = None,
+    glossary: Annotated[
+        str | None, Option(help="lines TERM<tab>TRANSLATION|ANOTHER: one must stand where the term does")
+    ] = None,
+    require: Annotated[list[str] | None, Option(help="phrase of every translation; PHRASE|PHRASE: either")] = None,
+    forbid: Annotated[list[str] | None, Option(help="phrase of no translation")] = None,
+    keep: Annotated[
+        list[str] | None,
+        Option(help="carry through unchanged: tags, variables, urls, emails, code, or a regular expression"),
+    ] = None,
+    replace_unknown: Annotated[
+        bool | None, Option("--replace-unknown", help="unknown tokens become the source word that was looked at")
+    ] = None,
     batch_tokens: Annotated[int | None, Option(min=1, help="source tokens of a batch; changes speed, not answers")] = None,
     workers: Annotated[int, Option(min=1, help="processes of one thread each (CPU)")] = 1,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
@@ -54,7 +68,9 @@ def command(
     engine: Annotated[str, Option(help="regard, ctranslate2, or with small weights ctranslate2:int8")] = "regard",
 ) -> None:
     """Translate texts given as arguments, or else lines of stdin, one line for each; empty lines stay empty."""
-    options = {name: value for name, value in locals().items() if name not in PLACES and value is not None}
+    options = {name: value for name, value in locals().items() if name not in PLACES and value not in (None, [])}
+    if jsonl:
+        options["confidence"] = True
     texts = chunks(text, input, "lines to translate")
     translator = _load(model, device, dtype, engine, options)
     report = Report()
@@ -73,7 +89,11 @@ def _load(model: str, device: str | None, dtype: str | None, engine: str, option
     from regard.decoding.options import search_options
     from regard.translator import load
 
-    search_options(None, **{name: v for name, v in options.items() if name not in ("batch_tokens", "workers")})
+    search_options(None, **{name: v for name, v in options.items() if name not in OWN})
+    if "glossary" in options:
+        from regard.text.glossary import Glossary
+
+        options["glossary"] = Glossary.open(options["glossary"])
     if engine == "regard":
         return load(model, device, dtype)
     from regard.serving.ctranslate import engine as running_in
@@ -113,6 +133,7 @@ KINDS = {
     "truncated": "the source is longer than the model reads, its end was left out",
     "cut": "the translation was cut by the length limit",
     "empty": "the translation is empty, the source is not",
+    "unkept": "a phrase, term or part that was promised is not there as promised",
 }
 
 
@@ -129,6 +150,7 @@ class Report:
         for kind, found in (
             ("truncated", answer.truncated),
             ("cut", not answer.finished),
+            ("unkept", bool(answer.unkept)),
             ("empty", not answer.text and bool(answer.source.strip())),
         ):
             if found:
