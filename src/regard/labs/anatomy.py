@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -60,7 +61,9 @@ def _wiring(model: Any, ids: Tensor) -> tuple[list[Tensor], list[Tensor], list[T
     made: list[Tensor] = []
     hooks = [block.register_forward_hook(lambda _, given, out: layers.append(out)) for block in model.encoder.blocks]
     for block in model.decoder.blocks:
-        hooks.append(block.cross.kv.register_forward_hook(lambda _, given, out: (read.append(given[0]), made.append(out))[0]))
+        hooks.append(
+            block.cross.kv.register_forward_hook(lambda _, given, out: (read.append(given[0]), made.append(out))[0])
+        )
     model(ids, ids % TARGET)
     for hook in hooks:
         hook.remove()
@@ -102,11 +105,12 @@ def _measure(setting: Setting) -> Measured:
         strays += part is None
         count[part or "input"] += weight.numel()
     formula = _formula()
-    rows: list[dict[str, Any]] = [
-        {"part": PARTS[part], "weights": count[part], "formula": formula[part]} for part in PARTS
-    ]
+    rows: list[dict[str, Any]] = [{"part": PARTS[part], "weights": count[part], "formula": formula[part]} for part in PARTS]
     rows += [
-        {"part": text(f"decoder layer {i + 1} reads encoder layer", f"解码器第 {i + 1} 层读取的编码器层"), "reads": source + 1}
+        {
+            "part": text(f"decoder layer {i + 1} reads encoder layer", f"解码器第 {i + 1} 层读取的编码器层"),
+            "reads": source + 1,
+        }
         for i, source in enumerate(sources)
     ]
     found: dict[str, float] = {
@@ -120,14 +124,16 @@ def _measure(setting: Setting) -> Measured:
         "query": _query_side(model, ids),
         "read": len(set(sources)),
         "last": float((distance.min(1).values.max() == 0) and all(source == LAYERS - 1 for source in sources)),
-        "apart": float(min((a - b).abs().max() for a, b in zip(layers, layers[1:]))),
+        "apart": float(min((a - b).abs().max() for a, b in pairwise(layers))),
         "own": float(min((a - b).abs().max() for i, a in enumerate(made) for b in made[:i])),
     }
     finding = text(
-        f"{number_of_weights(model):,} weights, as the formula says; 2 sub-layers a layer of the encoder and 3 of the decoder. "
+        f"{number_of_weights(model):,} weights, as the formula says; 2 sub-layers a layer of the encoder and 3 of the "
+        "decoder. "
         f"The {LAYERS} layers of the decoder make their keys and values from {found['read']:.0f} of the encoder's {LAYERS} "
         f"layers: number {', '.join(str(s + 1) for s in sorted(set(sources)))}.",
-        f"共 {number_of_weights(model):,} 个参数，与公式一致；编码器每层 2 个子层，解码器每层 3 个。解码器的 {LAYERS} 层从编码器 {LAYERS} 层中的 "
+        f"共 {number_of_weights(model):,} 个参数，与公式一致；编码器每层 2 个子层，解码器每层 3 个。解码器的 {LAYERS} "
+        f"层从编码器 {LAYERS} 层中的 "
         f"{found['read']:.0f} 层生成键和值：第 {'、'.join(str(s + 1) for s in sorted(set(sources)))} 层。",
     )
     lines = [Line(label=text("measured", "测量"), x=list(range(1, LAYERS + 1)), y=[s + 1 for s in sources])]
@@ -169,7 +175,8 @@ def _checks(found: dict[str, float]) -> list[Check]:
     counted = text("counted", "计数")
     return [
         check("claim", "parts", text("parts that have weights", "含有参数的部分数"), found["parts"], "==", 4, counted, 1),
-        check("claim", "strays", text("weights in none of the four", "不属于四个部分的参数"), found["strays"], "==", 0, counted, 1),
+        check("claim", "strays", text("weights in none of the four", "不属于四个部分的参数"), found["strays"], "==", 0,
+        counted, 1),
         check("claim", "encoder", text("sub-layers of each encoder layer, each with residual and norm",
                                        "每个编码器层的子层数，各有残差与规范化"), found["encoder"], "==", 2, counted, 2),
         check("claim", "decoder", text("sub-layers of each decoder layer", "每个解码器层的子层数"),
@@ -179,7 +186,8 @@ def _checks(found: dict[str, float]) -> list[Check]:
         check("claim", "query", text("change of the query when the source changes, which moves the keys",
                                      "源序列改变（键随之改变）时 query 的变化"), found["query"], "==", 0, EXACT, 3),
         check("claim", "hot", text("|one-hot · E - lookup|", "|one-hot · E - 查表|"), found["hot"], "==", 0, EXACT, 4),
-        check("claim", "added", text("|input - (token + position)|", "|输入 - (词元 + 位置)|"), found["added"], "==", 0, EXACT, 5),
+        check("claim", "added", text("|input - (token + position)|", "|输入 - (词元 + 位置)|"), found["added"], "==", 0,
+        EXACT, 5),
         check("claim", "read", text("encoder layers whose output makes keys and values for the decoder",
                                     "其输出被用来为解码器生成键和值的编码器层数"),
               found["read"], "==", LAYERS, text("every layer, as written", "“每层”，如原文"), 6),
@@ -200,12 +208,15 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "Only the encoder's last layer is handed over. It goes to every layer of the decoder, and each of those makes its own "
+        "Only the encoder's last layer is handed over. It goes to every layer of the decoder, and each of those makes its "
+        "own "
         "keys and values from it. Keys and values that the encoder's layers make for their self-attention stay there.",
-        "交给解码器的只有编码器最后一层的输出。它传给解码器的每一层，由解码器各层自己的投影生成键和值。编码器各层为自注意力生成的键和值只在本层内使用。",
+        "交给解码器的只有编码器最后一层的输出。它传给解码器的每一层，由解码器各层自己的投影生成键和值。"
+        "编码器各层为自注意力生成的键和值只在本层内使用。",
     ),
     text(
-        "The token's vector is multiplied by √d_model before the position is added, as in the paper; the note leaves it out.",
+        "The token's vector is multiplied by √d_model before the position is added, as in the paper; the note leaves it "
+        "out.",
         "论文中词元向量先乘以 √d_model 再加位置编码；讲义省略了这一步。",
     ),
 ]
@@ -225,13 +236,16 @@ LAB = Lab(
               "It may be done by one-hot vectors and a matrix product, or by looking up directly."),
         first("位置编码 (Positional Encoding)", "最终输入 = Token Embedding + Positional Encoding。",
               "The final input = token embedding + positional encoding."),
-        second("三、Transformer 4.编码器和解码器的连接方式", "编码器每层都会生成K（键向量）和V（值向量），传递给解码器使用。",
+        second("三、Transformer 4.编码器和解码器的连接方式", "编码器每层都会生成K（键向量）和V（值向量），"
+                                               "传递给解码器使用。",
                "Each layer of the encoder makes K (keys) and V (values), which are handed to the decoder."),
     ),
     design=Design(
         vary=text("the layer of the decoder; the source", "解码器的层；源序列"),
-        fixed=text(f"{LAYERS} + {LAYERS} layers of the 2017 model, d_model {D_MODEL}", f"2017 年模型 {LAYERS} + {LAYERS} 层，d_model {D_MODEL}"),
-        measured=text("counts of parts, sub-layers and weights; the tensor that each cross-attention makes keys and values from",
+        fixed=text(f"{LAYERS} + {LAYERS} layers of the 2017 model, d_model {D_MODEL}",
+        f"2017 年模型 {LAYERS} + {LAYERS} 层，d_model {D_MODEL}"),
+        measured=text("counts of parts, sub-layers and weights; the tensor that each cross-attention makes keys and "
+                      "values from",
                       "部分、子层、参数的数目；每个交叉注意力用来生成键和值的张量"),
         control=text("outputs of different encoder layers must differ, or one could not tell which is read",
                      "编码器各层的输出必须不同，否则无法分辨读取的是哪一层"),

@@ -136,9 +136,7 @@ def _measure(setting: Setting) -> Measured:
     lengths = setting.pick([16, 64, 256], [16, 32, 64, 128, 256, 512], [16, 64, 256, 1024, 2048])
     long = torch.randint(2, VOCAB, (1, max(lengths)))
     cost = {cached: [_flops(models["alone"], long, n, cached) for n in lengths] for cached in (True, False)}
-    found: dict[str, float] = {
-        kind: max(row["difference"] for row in rows if row["dtype"] == kind) for kind in KINDS
-    }
+    found: dict[str, float] = {kind: max(row["difference"] for row in rows if row["dtype"] == kind) for kind in KINDS}
     found |= {
         "bytes": max(abs(row["bytes"] - row["by_formula"]) for row in rows),
         "beams": max(_reordered(model, source, ids, setting.broken, True) for model in models.values()),
@@ -150,23 +148,33 @@ def _measure(setting: Setting) -> Measured:
         "longest": lengths[-1],
     }
     finding = text(
-        f"With and without the cache logits agree to {found['float64']:.1e} (float64) and {found['float32']:.1e} (float32). The "
-        f"answer after token {lengths[-1]} costs {cost[True][-1]:,} FLOPs with it and {cost[False][-1]:,} without. Beams that "
+        f"With and without the cache logits agree to {found['float64']:.1e} (float64) and {found['float32']:.1e} "
+        "(float32). The "
+        f"answer after token {lengths[-1]} costs {cost[True][-1]:,} FLOPs with it and {cost[False][-1]:,} without. Beams "
+        "that "
         f"change places without the caches being told are off by {found['forgotten']:.2f}.",
-        f"有无缓存的 logits 之差为 {found['float64']:.1e}（float64）和 {found['float32']:.1e}（float32）。第 {lengths[-1]} 个词元之后的回答，"
-        f"有缓存需 {cost[True][-1]:,} 次浮点运算，没有则需 {cost[False][-1]:,} 次。束换位而不通知缓存，偏差为 {found['forgotten']:.2f}。",
+        f"有无缓存的 logits 之差为 {found['float64']:.1e}（float64）和 {found['float32']:.1e}（float32）。第 "
+        f"{lengths[-1]} 个词元之后的回答，"
+        f"有缓存需 {cost[True][-1]:,} 次浮点运算，没有则需 {cost[False][-1]:,} 次。束换位而不通知缓存，偏差为 "
+        f"{found['forgotten']:.2f}。",
     )
     told = [{key: value for key, value in row.items() if key != "key"} for row in rows]
     told += [{"n": n, "cached": a, "again": b} for n, a, b in zip(lengths, cost[True], cost[False])]
     return Measured(
-        columns=COLUMNS, rows=told, checks=_checks(found), finding=finding, limits=LIMITS, plots=_plots(by_step, lengths, cost)
+        columns=COLUMNS,
+        rows=told,
+        checks=_checks(found),
+        finding=finding,
+        limits=LIMITS,
+        plots=_plots(by_step, lengths, cost),
     )
 
 
 def _checks(found: dict[str, float]) -> list[Check]:
     terms = int(2 * LAYERS * (6 * D_MODEL + found["length"]))
     same = [
-        check("claim", kind, text(f"cached logits = logits of all read again ({kind})", f"缓存的 logits = 全部重读的 logits（{kind}）"),
+        check("claim", kind, text(f"cached logits = logits of all read again ({kind})",
+        f"缓存的 logits = 全部重读的 logits（{kind}）"),
               found[kind], "<=", rounding(KINDS[kind], terms, 4.0), ROUNDING) for kind in ("float64", "float32")
     ]  # fmt: skip
     return [
@@ -177,7 +185,8 @@ def _checks(found: dict[str, float]) -> list[Check]:
                                      "束换位、缓存随之换位：之后的 logits"), found["beams"], "<=",
               rounding(torch.float64, terms, 4.0), ROUNDING),
         check("claim", "bytes", text("bytes of the caches, less 2 · layers · tokens · d_model · rows · size",
-                                     "缓存字节数减去 2 · 层数 · 词元数 · d_model · 行数 · 字节宽度"), found["bytes"], "==", 0, EXACT),
+                                     "缓存字节数减去 2 · 层数 · 词元数 · d_model · 行数 · 字节宽度"), found["bytes"], "==",
+                                     0, EXACT),
         check("control", "forgotten", text("beams change places, the caches are not told: logits after it",
                                            "束换位而不通知缓存：之后的 logits"), found["forgotten"], ">=",
               rounding(torch.float32, terms, 4.0), text("more than rounding in float32", "大于 float32 的舍入误差")),
@@ -203,13 +212,16 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "The identity is of numbers with rounding: in bfloat16 a sum in another order may change which token is most likely.",
+        "The identity is of numbers with rounding: in bfloat16 a sum in another order may change which token is most "
+        "likely.",
         "恒等只在舍入误差之内：bfloat16 下求和次序不同，可能改变最可能的词元。",
     ),
     text(
-        f"A cached answer is not of constant cost: attention over n keys stays 4·n·d_model a layer ({NUM_HEADS} heads or one); "
+        f"A cached answer is not of constant cost: attention over n keys stays 4·n·d_model a layer ({NUM_HEADS} heads or "
+        "one); "
         "what no longer grows are the products with the weights.",
-        f"有缓存时一次回答的开销也不是常数：每层对 n 个键的注意力仍需 4·n·d_model（{NUM_HEADS} 个头或一个头都一样）；不再增长的是与权重的乘积。",
+        f"有缓存时一次回答的开销也不是常数：每层对 n 个键的注意力仍需 4·n·d_model（{NUM_HEADS} 个头或一个头都一样）；"
+        "不再增长的是与权重的乘积。",
     ),
 ]
 
@@ -253,7 +265,10 @@ LAB = Lab(
         ),
     ),
     design=Design(
-        vary=text("with the cache and reading all again; number type; beams that change places", "有缓存与全部重读；数值类型；束的换位"),
+        vary=text(
+            "with the cache and reading all again; number type; beams that change places",
+            "有缓存与全部重读；数值类型；束的换位",
+        ),
         fixed=text(f"{LAYERS} layers, d_model {D_MODEL}, weights, tokens", f"{LAYERS} 层，d_model {D_MODEL}，权重，词元"),
         measured=text(
             "largest difference of logits at each token; ids of greedy search; bytes of the caches; FLOPs of one answer",

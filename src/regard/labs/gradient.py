@@ -87,8 +87,8 @@ def _norms(read: Read, x: Tensor) -> list[float]:
 
 
 def _unrolled(model: Any, tokens: list[Tensor]) -> Tensor:
-    """The recurrence one step after another over tokens Float[B D]: its last output. (All at once, torch makes one node of the
-    inputs of all steps, and the graph no longer tells the tokens apart.)"""
+    """The recurrence one step after another over tokens Float[B D]: its last output. (All at once, torch makes one node of
+    the inputs of all steps, and the graph no longer tells the tokens apart.)"""
     layer = model.layers[0]
     step, zero = STEPS[layer.mode.split("_")[0].lower()], tokens[0].new_zeros(len(tokens[0]), WIDTH)
     hidden = (zero, zero) if layer.mode == "LSTM" else (zero,)
@@ -141,9 +141,11 @@ def _measure(setting: Setting) -> Measured:
     ratio = {arm: its[64] / its[1] for arm, its in norms.items()}
     finding = text(
         f"Over 64 tokens the gradient of the RNN shrinks to {ratio['rnn']:.0e} of what it is over one, of the GRU to "
-        f"{ratio['gru']:.0e}, of the LSTM to {ratio['lstm']:.0e} ({ratio['lstm+1']:.0e} with a forget bias of 1), of attention "
+        f"{ratio['gru']:.0e}, of the LSTM to {ratio['lstm']:.0e} ({ratio['lstm+1']:.0e} with a forget bias of 1), of "
+        "attention "
         f"to {ratio['attention']:.2g}.",
-        f"相隔 64 个词元时，与相隔 1 个相比，RNN 的梯度缩小到 {ratio['rnn']:.0e}，GRU 到 {ratio['gru']:.0e}，LSTM 到 {ratio['lstm']:.0e}"
+        f"相隔 64 个词元时，与相隔 1 个相比，RNN 的梯度缩小到 {ratio['rnn']:.0e}，GRU 到 {ratio['gru']:.0e}，LSTM 到 "
+        f"{ratio['lstm']:.0e}"
         f"（遗忘门偏置为 1 时 {ratio['lstm+1']:.0e}），注意力为 {ratio['attention']:.2g}。",
     )
     return Measured(
@@ -157,7 +159,9 @@ def _measure(setting: Setting) -> Measured:
 
 
 def _checks(ratio: dict[str, float], rows: dict[str, dict[str, Any]], same: float) -> list[Check]:
-    lost = text("ε of single precision: what is smaller is lost beside the near gradient", "单精度的 ε：更小的梯度会被近处的梯度淹没")
+    lost = text(
+        "ε of single precision: what is smaller is lost beside the near gradient", "单精度的 ε：更小的梯度会被近处的梯度淹没"
+    )
     four = text("four standard errors of the fit below 0", "比 0 低四个拟合标准误")
     grows = rows["rnn"]["path64"] - rows["rnn"]["path1"]
     made = [
@@ -188,7 +192,8 @@ def _checks(ratio: dict[str, float], rows: dict[str, dict[str, Any]], same: floa
         made.append(
             check("note", f"radius-{radius:g}", text(f"radius {radius:g}: rate less log {radius:g}, without sign",
                                                      f"谱半径 {radius:g}：速率与 log {radius:g} 之差的绝对值"),
-                  abs(its - math.log(radius)), "<=", 0.001, text("an orthogonal matrix times the radius", "正交矩阵乘以谱半径"))
+                  abs(its - math.log(radius)), "<=", 0.001, text("an orthogonal matrix times the radius",
+                  "正交矩阵乘以谱半径"))
         )  # fmt: skip
     return made
 
@@ -202,12 +207,15 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "All of this is at initialisation. With a forget bias of 1 an LSTM loses far less; with torch's own, near 0, it loses "
+        "All of this is at initialisation. With a forget bias of 1 an LSTM loses far less; with torch's own, near 0, it "
+        "loses "
         "as much as a GRU: that a gate is there does not help, that it is open does.",
-        "以上都是初始化时的结果。遗忘门偏置为 1 的 LSTM 损失小得多；用 torch 默认值（接近 0）则与 GRU 一样多：有门并不够，门要打开才行。",
+        "以上都是初始化时的结果。遗忘门偏置为 1 的 LSTM 损失小得多；用 torch 默认值（接近 0）则与 GRU 一样多：有门并不够，"
+        "门要打开才行。",
     ),
     text(
-        "A recurrence need not vanish: in its linear range the gradient goes as the power of the spectral radius, and above 1 "
+        "A recurrence need not vanish: in its linear range the gradient goes as the power of the spectral radius, and "
+        "above 1 "
         "it explodes.",
         "循环网络并不必然梯度消失：在线性区，梯度按谱半径的幂变化，大于 1 时爆炸。",
     ),
@@ -215,7 +223,9 @@ LIMITS = [
 
 
 def _plot(norms: dict[str, list[float]]) -> Plot:
-    lines = [Line(label=ARMS[arm], x=list(range(len(its))), y=[max(value, 1e-40) for value in its]) for arm, its in norms.items()]
+    lines = [
+        Line(label=ARMS[arm], x=list(range(len(its))), y=[max(value, 1e-40) for value in its]) for arm, its in norms.items()
+    ]
     return Plot(
         title=text("gradient over a distance", "梯度与距离"),
         x=text("distance k", "距离 k"),
@@ -231,7 +241,8 @@ LAB = Lab(
     title=text("how much of a gradient comes back", "梯度能传回多少"),
     quotes=(
         first("开头", "信息必须经过每一步的隐状态传递才能到达远处，梯度在长路径上不断衰减。",
-              "To get far, information must pass through the hidden state of every step; over long paths the gradient decays."),
+              "To get far, information must pass through the hidden state of every step; over long paths the gradient "
+              "decays."),
         first("维度 | RNN | Transformer", "长距离依赖 | 差（梯度消失） | 好（一步直达）",
               "Long-range dependence | bad (gradients vanish) | good (one step)"),
         second("2.Tranformer相比RNN/LSTM的 又是", "间隔较长的语义关联效果差，易梯度消失/爆炸",
@@ -246,6 +257,7 @@ LAB = Lab(
         control=text("attention: no decay, as many edges at every distance", "注意力：没有衰减，任何距离的边数都相同"),
     ),
     expected="holds",
-    sabotage=text("skip connections: each state of the RNN is added to the one before", "跳跃连接：RNN 每个状态都加上前一个状态"),
+    sabotage=text("skip connections: each state of the RNN is added to the one before",
+    "跳跃连接：RNN 每个状态都加上前一个状态"),
     measure=_measure,
 )  # fmt: skip

@@ -70,9 +70,7 @@ def _maps(broken: bool) -> dict[str, Tensor]:
     causal, plain = _causal(broken), Layout.unpadded(TOKENS)
     marked = replace(plain, mark=(torch.arange(TOKENS) < FIRST).long()[None])
     arms = (("both", None, plain), ("causal", causal, plain), ("prefix", causal | Prefix(), marked))
-    found = {
-        name: dependency(_reads(built(stack(mask, d_model=WIDTH)), layout), x) for name, mask, layout in arms
-    }
+    found = {name: dependency(_reads(built(stack(mask, d_model=WIDTH)), layout), x) for name, mask, layout in arms}
     parts = (stack(d_model=WIDTH), stack(causal, d_model=WIDTH, cross=True))
     model = built(Description(NextToken(11), *parts))
     found["decoder"] = dependency(_answers(model, y[None], None), x)
@@ -132,19 +130,20 @@ def _measure(setting: Setting) -> Measured:
         "length": ids.shape[1],
     }
     finding = text(
-        f"Above the diagonal the causal derivatives are {found['future']:.1g}, below it at least {found['past']:.1e}. Another "
-        f"last token changes earlier answers by {found['earlier']:.1g}, where all is seen by {found['seeing']:.2f}. All at once "
+        f"Above the diagonal the causal derivatives are {found['future']:.1g}, below it at least {found['past']:.1e}. "
+        "Another "
+        f"last token changes earlier answers by {found['earlier']:.1g}, where all is seen by {found['seeing']:.2f}. All "
+        "at once "
         f"and one after another differ by {found['double']:.1e}.",
-        f"对角线以上的导数为 {found['future']:.1g}，以下至少为 {found['past']:.1e}。更换最后一个词元，之前的输出改变 {found['earlier']:.1g}；"
+        f"对角线以上的导数为 {found['future']:.1g}，以下至少为 {found['past']:.1e}。更换最后一个词元，之前的输出改变 "
+        f"{found['earlier']:.1g}；"
         f"双向时改变 {found['seeing']:.2f}。一次算完与逐个计算相差 {found['double']:.1e}。",
     )
     plots = [
         Plot(title=ARMS[name], x=text("input s", "输入 s"), y=text("output t", "输出 t"), cells=its.tolist())
         for name, its in maps.items()
     ]
-    return Measured(
-        columns=COLUMNS, rows=rows, checks=_checks(found), finding=finding, limits=LIMITS, plots=plots
-    )
+    return Measured(columns=COLUMNS, rows=rows, checks=_checks(found), finding=finding, limits=LIMITS, plots=plots)
 
 
 @torch.no_grad()
@@ -160,11 +159,12 @@ def _checks(found: dict[str, float]) -> list[Check]:
     some = torch.finfo(torch.float64).eps
     more = text("more than rounding", "大于舍入误差")
 
-    def one(role: Any, name: str, what: Text, operator: Any, bound: float, origin: Text, quote: int | None = None) -> Check:
-        return check(role, name, what, found[name], operator, bound, origin, quote)
+    def one(role: Any, name: str, what: Text, operator: Any, bound: float, origin: Text, *quotes: int) -> Check:
+        return check(role, name, what, found[name], operator, bound, origin, *quotes)
 
     return [
-        one("claim", "both", text("both ways: least dependence of any output on any input", "双向：任一输出对任一输入的最小依赖"),
+        one("claim", "both", text("both ways: least dependence of any output on any input",
+        "双向：任一输出对任一输入的最小依赖"),
             ">=", some, more, 1),
         one("claim", "future", text("causal: greatest dependence on what comes later", "因果：对后面词元的最大依赖"),
             "==", 0.0, EXACT, 2),
@@ -172,17 +172,21 @@ def _checks(found: dict[str, float]) -> list[Check]:
             ">=", some, more, 2),
         one("claim", "earlier", text("earlier logits, when the last token changes (float32)",
                                      "更换最后一个词元时，之前 logits 的变化（float32）"), "==", 0.0, EXACT, 2),
-        one("claim", "prefix_hidden", text("prefix: greatest dependence on later tokens past it", "前缀：对前缀之后的后续词元的最大依赖"),
+        one("claim", "prefix_hidden", text("prefix: greatest dependence on later tokens past it",
+        "前缀：对前缀之后的后续词元的最大依赖"),
             "==", 0.0, EXACT, 3),
-        one("claim", "prefix_seen", text("prefix: least dependence on it and on the past", "前缀：对前缀和之前词元的最小依赖"),
+        one("claim", "prefix_seen", text("prefix: least dependence on it and on the past",
+        "前缀：对前缀和之前词元的最小依赖"),
             ">=", some, more, 3),
-        one("claim", "cross", text("decoder: least dependence on any source token", "解码器：对任一源词元的最小依赖"), ">=", some, more, 3),
+        one("claim", "cross", text("decoder: least dependence on any source token", "解码器：对任一源词元的最小依赖"), ">=",
+        some, more, 3),
         one("claim", "double", text("all at once = one after another (float64)", "一次算完 = 逐个计算（float64）"),
             "<=", rounding(torch.float64, terms, 4.0), ROUNDING, 4),
         one("claim", "single", text("the same in float32", "float32 下同上"),
             "<=", rounding(torch.float32, terms, 4.0), ROUNDING, 4),
         one("control", "seeing", text("both ways: earlier outputs, when the last token changes",
-                                      "双向：更换最后一个词元时，之前输出的变化"), ">=", rounding(torch.float32, terms, 4.0), ROUNDING),
+                                      "双向：更换最后一个词元时，之前输出的变化"), ">=", rounding(torch.float32, terms,
+                                      4.0), ROUNDING),
     ]  # fmt: skip
 
 
@@ -203,8 +207,16 @@ LAB = Lab(
     name="masks",
     title=text("what an output may depend on", "输出可以依赖哪些输入"),
     quotes=(
-        first("发展方向", "编码器路线 | BERT (2018) | 双向注意力，预训练 + 微调", "The encoder's way | BERT (2018) | attention both ways, …"),
-        first("发展方向", "解码器路线 | GPT 系列 (2018–) | 自回归生成，规模化", "The decoder's way | GPT (2018–) | autoregressive generation, …"),
+        first(
+            "发展方向",
+            "编码器路线 | BERT (2018) | 双向注意力，预训练 + 微调",
+            "The encoder's way | BERT (2018) | attention both ways, …",
+        ),
+        first(
+            "发展方向",
+            "解码器路线 | GPT 系列 (2018–) | 自回归生成，规模化",
+            "The decoder's way | GPT (2018–) | autoregressive generation, …",
+        ),
         first(
             "发展方向",
             "编码器-解码器 | T5, BART | 文本到文本统一框架",
@@ -217,7 +229,10 @@ LAB = Lab(
         ),
     ),
     design=Design(
-        vary=text("the mask: everything, causal, causal with a prefix; encoder-decoder", "掩码：全部、因果、带前缀的因果；编码器-解码器"),
+        vary=text(
+            "the mask: everything, causal, causal with a prefix; encoder-decoder",
+            "掩码：全部、因果、带前缀的因果；编码器-解码器",
+        ),
         fixed=text("two blocks, 4 heads, weights, inputs", "两个块、4 个头、权重、输入"),
         measured=text(
             "norm of the derivative of each output by each input; bits of earlier logits; logits at once and stepwise",

@@ -72,9 +72,11 @@ def _measure(setting: Setting) -> Measured:
     plain, placed = max(of("plain", "float64", "follows")), min(of("positions", "float64", "follows"))
     causal = min(of("causal", "float64", "follows"))
     finding = Text(
-        en=f"Without positions the outputs follow the reordering to {plain:.1e} (float64); with sinusoids they differ from it by "
+        en=f"Without positions the outputs follow the reordering to {plain:.1e} (float64); with sinusoids they differ "
+        "from it by "
         f"{placed:.2f}, under a causal mask without any positions by {causal:.2f}.",
-        zh=f"没有位置编码时，输出跟随重排，误差为 {plain:.1e}（float64）；加正弦位置编码后相差 {placed:.2f}，只加因果掩码、不加位置编码也相差 {causal:.2f}。",
+        zh=f"没有位置编码时，输出跟随重排，误差为 {plain:.1e}（float64）；加正弦位置编码后相差 {placed:.2f}，"
+        f"只加因果掩码、不加位置编码也相差 {causal:.2f}。",
     )
     columns = [
         Column(key="arm", title=Text(en="arm", zh="组")),
@@ -116,7 +118,8 @@ def _checks(of: Any, longest: int) -> list[Check]:
 
 LIMITS = [
     Text(
-        en="What the note describes is equivariance: the outputs move with the inputs. Invariance, outputs that do not change, "
+        en="What the note describes is equivariance: the outputs move with the inputs. Invariance, outputs that do not "
+        "change, "
         "is true only after pooling.",
         zh="讲义所描述的是等变（输出随输入移动）；不变（输出完全不动）只有在池化之后才成立。",
     ),
@@ -147,7 +150,8 @@ LAB = Lab(
         first(
             "位置编码 (Positional Encoding)",
             "Self-Attention 本身是排列不变的——打乱 token 顺序，输出只是对应重排",
-            "Self-attention itself is permutation-invariant: shuffle the tokens, and the output is only reordered accordingly.",
+            "Self-attention itself is permutation-invariant: shuffle the tokens, and the output is only reordered "
+            "accordingly.",
         ),
         first(
             "例题：排列不变性的验证",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -86,7 +87,8 @@ def _fitted(table: Tensor, step: int, width: int = 2) -> float:
 
 def _learned(length: int) -> Tensor:
     """A learned table before it is trained: rows that no rule connects."""
-    return Learned(length).build(WIDTH).table.weight.detach().double()
+    layer: Any = Learned(length).build(WIDTH)
+    return layer.table.weight.detach().double()
 
 
 @torch.no_grad()
@@ -106,7 +108,7 @@ def _measure(setting: Setting) -> Measured:
     same = (added(ids, Layout.unpadded(8)) - added.tokens(ids))[0].double() - short[:8]
     found = {
         "waves": max(row["positions"] for row in waves),
-        "slower": min(one["moves"] - two["moves"] for one, two in zip(waves, waves[1:])),
+        "slower": min(one["moves"] - two["moves"] for one, two in pairwise(waves)),
         "nearest": _nearest(table[:many]),
         "one_pair": _nearest(_one_pair(table[:many], 0, setting)),
         "turned": turned,
@@ -122,8 +124,10 @@ def _measure(setting: Setting) -> Measured:
         f"The nearest two of {many:,} positions are {found['nearest']:.2f} apart. One matrix moves every position by k: "
         f"PE(p + k) = M PE(p) to {turned:.1e}. Fitted pair by pair on 256 positions it is off by {found['fit']:.1g} of "
         f"the size at most on the next 256; of a table without a rule by {found['random']:.2g} at least.",
-        f"{many:,} 个位置中最近的两个相距 {found['nearest']:.2f}。同一个矩阵把所有位置移动 k：PE(p + k) = M PE(p)，误差 {turned:.1e}。"
-        f"在 256 个位置上逐对拟合的矩阵，在之后 256 个位置上的相对误差至多为 {found['fit']:.1g}；没有规律的表至少为 {found['random']:.2g}。",
+        f"{many:,} 个位置中最近的两个相距 {found['nearest']:.2f}。同一个矩阵把所有位置移动 k：PE(p + k) = M PE(p)，误差 "
+        f"{turned:.1e}。"
+        f"在 256 个位置上逐对拟合的矩阵，在之后 256 个位置上的相对误差至多为 {found['fit']:.1g}；没有规律的表至少为 "
+        f"{found['random']:.2g}。",
     )
     return Measured(
         columns=COLUMNS,
@@ -164,7 +168,8 @@ def _checks(found: dict[str, float]) -> list[Check]:
               found["spread"], "<=", 4 * EPS * math.sqrt(2 * WIDTH), text("4 ε √128", "4 ε √128"), 2),
         check("claim", "fit", text("fitted pair by pair on 256 positions, error on the next 256",
                                    "在 256 个位置上逐对拟合，在之后 256 个位置上的误差"),
-              found["fit"], "<=", 0.1, text("a tenth of what telling nothing gives (1)", "“什么都不预测”的误差（1）的十分之一"), 2),
+              found["fit"], "<=", 0.1, text("a tenth of what telling nothing gives (1)",
+              "“什么都不预测”的误差（1）的十分之一"), 2),
         check("control", "table", text("the same fit on a table without a rule", "同样的拟合用于没有规律的表"),
               found["random"], ">=", 0.5, text("half of what telling nothing gives (1)", "“什么都不预测”的误差（1）的一半")),
         check("control", "one-pair", text("least distance where a position has one rounded pair alone",
@@ -174,7 +179,8 @@ def _checks(found: dict[str, float]) -> list[Check]:
               found["square"], "<=", 4 * torch.finfo(torch.float64).eps, text("double precision: 4 ε", "双精度：4 ε")),
         check("note", "any", text("one 64×64 matrix fitted on 256 positions is off on the next 256",
                                   "在 256 个位置上拟合的一个 64×64 矩阵，在之后 256 个位置上有偏差"),
-              found["any"], ">=", 0.1, text("a tenth of what telling nothing gives (1)", "“什么都不预测”的误差（1）的十分之一")),
+              found["any"], ">=", 0.1, text("a tenth of what telling nothing gives (1)",
+              "“什么都不预测”的误差（1）的十分之一")),
         check("note", "added", text("the embeddings add just this table", "嵌入层所加的正是这张表"),
               found["added"], "<=", 4 * EPS, single),
     ]  # fmt: skip
@@ -193,13 +199,16 @@ COLUMNS = [
 LIMITS = [
     text(
         "“Low dimensions vary fast” is about the index 2i of the formula. The toolkit's table has the sines first and the "
-        "cosines after them, a fixed reordering that a trained model cannot tell; there a low index within each half is fast.",
-        "“低维度变化快”指公式中的下标 2i。本工具的表先放全部正弦、再放全部余弦，只是固定的重排，训练后的模型无法分辨；每一半中下标小的变化快。",
+        "cosines after them, a fixed reordering that a trained model cannot tell; there a low index within each half is "
+        "fast.",
+        "“低维度变化快”指公式中的下标 2i。本工具的表先放全部正弦、再放全部余弦，只是固定的重排，训练后的模型无法分辨；"
+        "每一半中下标小的变化快。",
     ),
     text(
         "The matrix exists, but few positions do not show all of it: over 256 of them the slow pairs have hardly turned, in "
         "single precision a freely fitted 64×64 matrix cannot tell them apart, and it fails on later positions.",
-        "这个矩阵存在，但少量位置不足以确定它：256 个位置之内慢的维度对几乎没有转动，单精度下自由拟合的 64×64 矩阵分不清它们，到后面的位置就失准。",
+        "这个矩阵存在，但少量位置不足以确定它：256 个位置之内慢的维度对几乎没有转动，单精度下自由拟合的 64×64 "
+        "矩阵分不清它们，到后面的位置就失准。",
     ),
     text(
         "That a distance is a rotation is possible for attention to use, and does not say that it does.",
@@ -217,8 +226,10 @@ def _plots(waves: list[dict[str, Any]], fits: list[dict[str, Any]], table: Tenso
             Line(label=text("measured", "测量"), x=index, y=[row["wavelength"] for row in waves]),
             Line(label=text("2π·10000^(2i/d)", "2π·10000^(2i/d)"), x=index, y=[r["expected"] for r in waves], dashed=True)]),
         Plot(title=text("sines of four pairs", "四对维度的正弦"), x=position, y=text("sin", "sin"), lines=[
-            Line(label=text(f"pair {i}", f"第 {i} 对"), x=list(range(100)), y=table[:100, i].tolist()) for i in (0, 4, 8, 16)]),
-        Plot(title=text("PE(p + k) from PE(p), unseen p", "由 PE(p) 得 PE(p + k)，未见过的 p"), x=text("distance k", "距离 k"),
+            Line(label=text(f"pair {i}", f"第 {i} 对"), x=list(range(100)), y=table[:100, i].tolist()) for i in (0, 4, 8,
+            16)]),
+        Plot(title=text("PE(p + k) from PE(p), unseen p", "由 PE(p) 得 PE(p + k)，未见过的 p"), x=text("distance k",
+        "距离 k"),
              y=text("relative error", "相对误差"), log_x=True, log_y=True, lines=[
             Line(label=text("sinusoids", "正弦"), x=steps, y=[row["sinusoid"] for row in fits]),
             Line(label=text("table without a rule", "无规律的表"), x=steps, y=[row["table"] for row in fits])]),
@@ -255,8 +266,6 @@ LAB = Lab(
         ),
     ),
     expected="holds",
-    sabotage=text(
-        "each position's frequencies are off by a hundredth, drawn anew", "每个位置的频率各有百分之一的随机偏差"
-    ),
+    sabotage=text("each position's frequencies are off by a hundredth, drawn anew", "每个位置的频率各有百分之一的随机偏差"),
     measure=_measure,
 )

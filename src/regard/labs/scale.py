@@ -75,7 +75,8 @@ def _measure(setting: Setting) -> Measured:
         en=f"At d_k = {widths[-1]} the variance of a score is {last['unscaled']['variance']:.0f} unscaled and "
         f"{last['scaled']['variance']:.2f} scaled; the median gradient of a score is {last['unscaled']['score_median']:.1e} "
         f"against {last['scaled']['score_median']:.2g}. softmax(8, -3, 5) = ({', '.join(f'{w:.2g}' for w in worked)}).",
-        zh=f"d_k = {widths[-1]} 时，得分的方差不缩放为 {last['unscaled']['variance']:.0f}，缩放后为 {last['scaled']['variance']:.2f}；"
+        zh=f"d_k = {widths[-1]} 时，得分的方差不缩放为 {last['unscaled']['variance']:.0f}，缩放后为 "
+        f"{last['scaled']['variance']:.2f}；"
         f"得分梯度的中位数为 {last['unscaled']['score_median']:.1e} 与 {last['scaled']['score_median']:.2g}。"
         f"softmax(8, -3, 5) = ({', '.join(f'{w:.2g}' for w in worked)})。",
     )
@@ -141,7 +142,8 @@ def _checks(by_arm: dict[str, list[dict[str, Any]]], worked: Tensor, narrow: dic
               float(small.max()), "<=", 0.6, text("far from one-hot", "远离 one-hot"), 2),
         check("note", "grows", text("exponent of the variance in d_k", "方差随 d_k 增长的指数"), slope.slope, ">=", 0.95,
               text("1 by theory", "理论值为 1")),
-        check("note", "mean", text("unscaled against scaled: MEAN gradient of a query", "不缩放与缩放之比：query 梯度的平均值"),
+        check("note", "mean", text("unscaled against scaled: MEAN gradient of a query",
+        "不缩放与缩放之比：query 梯度的平均值"),
               plain[-1]["query_mean"] / scaled[-1]["query_mean"], ">=", 1.0, text("equal would be 1", "相等则为 1")),
         check("note", "explain", text("attend.explain gives the same weights", "attend.explain 给出相同的权重"), worst, "<=",
               1e-4, text("single precision, exponentials of scores of 100", "单精度，得分约 100 的指数")),
@@ -150,9 +152,11 @@ def _checks(by_arm: dict[str, list[dict[str, Any]]], worked: Tensor, narrow: dic
 
 LIMITS = [
     Text(
-        en="It is the median that vanishes. The mean gradient of the queries is larger unscaled, for keys have norm √d_k and "
+        en="It is the median that vanishes. The mean gradient of the queries is larger unscaled, for keys have norm √d_k "
+        "and "
         "a few rows that are not saturated dominate: whoever plots the mean refutes the note by accident.",
-        zh="趋近零的是中位数。query 梯度的平均值在不缩放时反而更大，因为 key 的范数为 √d_k，少数未饱和的行占主导：只画平均值会误把讲义“推翻”。",
+        zh="趋近零的是中位数。query 梯度的平均值在不缩放时反而更大，因为 key 的范数为 √d_k，少数未饱和的行占主导："
+        "只画平均值会误把讲义“推翻”。",
     ),
     Text(
         en="The variance is d_k only for independent entries of variance 1: true at initialisation, not of trained vectors.",
@@ -185,17 +189,21 @@ LAB = Lab(
         first(SECTION, "假设 q_i, k_i 独立零均值、方差 1，则点积 s = Σ q_i k_i 的方差为 d_k。",
               "For independent q_i, k_i of zero mean and variance 1, the dot product s = Σ q_i k_i has variance d_k."),
         first(SECTION, "当 d_k = 64：点积的典型量级为 √64 = 8。softmax 输入为 [8, -3, 5, …] 时，输出接近 one-hot。",
-              "With d_k = 64 a dot product is typically √64 = 8; for inputs [8, -3, 5, …] the output of softmax is nearly one-hot."),
+              "With d_k = 64 a dot product is typically √64 = 8; for inputs [8, -3, 5, …] the output of softmax is nearly "
+              "one-hot."),
         first(SECTION, "softmax 在输入极端时梯度趋近零，训练几乎停滞。",
               "For extreme inputs the gradient of softmax approaches zero, and training all but stops."),
         first(SECTION, "除以 √d_k：把方差拉回 1，softmax 输入保持在合理范围，梯度稳定。",
-              "Dividing by √d_k brings the variance back to 1: the inputs of softmax stay in a sensible range, gradients stable."),
+              "Dividing by √d_k brings the variance back to 1: the inputs of softmax stay in a sensible range, gradients "
+              "stable."),
     ),
     design=Design(
         vary=Text(en="d_k from 4 on; with and without the scale", zh="d_k 从 4 起递增；缩放与不缩放"),
-        fixed=Text(en=f"{KEYS} keys, values of width {VALUE_WIDTH}, normal entries", zh=f"{KEYS} 个 key，value 宽 {VALUE_WIDTH}，正态分量"),
+        fixed=Text(en=f"{KEYS} keys, values of width {VALUE_WIDTH}, normal entries",
+        zh=f"{KEYS} 个 key，value 宽 {VALUE_WIDTH}，正态分量"),
         measured=Text(
-            en="variance of scores, entropy and largest weight, gradients by score and by query: median, mean, share of silent rows",
+            en="variance of scores, entropy and largest weight, gradients by score and by query: median, mean, share of "
+               "silent rows",
             zh="得分方差、权重的熵与最大值、对得分与 query 的梯度：中位数、平均值、近零行的比例",
         ),
         control=Text(en="the same scores unscaled: they must saturate", zh="同样的得分不缩放：必须饱和"),

@@ -6,7 +6,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from regard.labs.frame.values import Design, Measured, Quote, Result, Text, Verdict, verdict_of
 
@@ -57,7 +57,7 @@ def run(lab: Lab, setting: Setting | None = None) -> Result:
         found = lab.measure(setting)
     seconds = round(time.perf_counter() - began, 3)
     # what the lab says of limits is of the mechanism as it is
-    told = dict(found) | ({"limits": []} if setting.broken else {})
+    told: dict[str, Any] = dict(found) | ({"limits": []} if setting.broken else {})
     return Result(
         **told,
         schema="regard.lab/1",

@@ -62,7 +62,7 @@ def page(results: Sequence[Result]) -> str:
 
 def _entry(result: Result) -> str:
     return (
-        f'<tr><td>L{result.number}</td><td><a href="#{escape(result.lab)}">{escape(result.lab)}</a>: {both(result.title)}</td>'
+        f'<tr><td>L{result.number}</td><td><a href="#{result.lab}">{result.lab}</a>: {both(result.title)}</td>'
         f"<td>{both(VERDICTS[result.verdict])}</td><td>{_judged(result)}</td>"
         f'<td class="n">{result.seconds:.1f}</td></tr>'
     )
@@ -130,8 +130,9 @@ def _checks(result: Result) -> str:
 
 def _check(one: Check) -> str:
     mark = "good" if one.passed else "" if one.role in ("limit", "note") else "bad"
+    about = "".join(f" [{number}]" for number in one.quotes)
     return (
-        f"<tr><td>{both(ROLES[one.role])}{'' if one.quote is None else f' {one.quote}'}</td><td>{both(one.what)}</td>"
+        f"<tr><td>{both(ROLES[one.role])}{about}</td><td>{both(one.what)}</td>"
         f'<td class="n">{shown(one.value)}</td><td class="n">{escape(one.operator)} {shown(one.threshold)}</td>'
         f'<td class="{mark}">{both(says(one.passed, one.role))}</td><td>{both(one.origin)}</td></tr>'
     )

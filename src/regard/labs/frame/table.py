@@ -56,7 +56,7 @@ def lines(result: Result, language: str = "en") -> list[str]:
     out += ["", *numbers(result, language), "", FRAME["checks"].say(language)]
     for one in result.checks:
         role, verdict = ROLES[one.role].say(language), says(one.passed, one.role).say(language)
-        about = "" if one.quote is None else f" [{one.quote}]"
+        about = f" [{', '.join(map(str, one.quotes))}]" if one.quotes else ""
         line = (
             f"  {role}{about}: {one.what.say(language)}: {shown(one.value)} {one.operator} {shown(one.threshold)}: {verdict}"
         )

@@ -58,7 +58,7 @@ class Check(Value):
 
     role: "claim": the quote needs it; "control": an arm that must behave the other way, without which nothing was shown;
     "limit": passing, it shows a place within the quote's words where the quote stops being true; "note": told, without a
-    part in the verdict. origin: where the threshold comes from. quote: number of the quote it is about, from 1, None for
+    part in the verdict. origin: where the threshold comes from. quotes: numbers of the quotes it is about, from 1; none for
     all of them.
     """
 
@@ -69,7 +69,7 @@ class Check(Value):
     operator: Operator
     threshold: float
     origin: Text
-    quote: int | None = None
+    quotes: tuple[int, ...] = ()
     passed: bool = Field(description="what the value, the operator and the threshold say")
 
     @model_validator(mode="after")
@@ -93,9 +93,9 @@ def check(
     operator: Operator,
     threshold: float,
     origin: Text,
-    quote: int | None = None,
+    *quotes: int,
 ) -> Check:
-    """A check, passed or not as the numbers say."""
+    """A check, passed or not as the numbers say. quotes: numbers of those it is about, none for all."""
     value, threshold = float(value), float(threshold)
     passed = _passes(value, operator, threshold)
     return Check(
@@ -106,7 +106,7 @@ def check(
         operator=operator,
         threshold=threshold,
         origin=origin,
-        quote=quote,
+        quotes=quotes,
         passed=passed,
     )
 
@@ -117,7 +117,7 @@ def verdict_of(checks: Sequence[Check], quote: int | None = None) -> Verdict:
     No claim or no control measured, or a control that does not behave the other way: "inconclusive". A claim that fails:
     "not_as_written". A limit found: "holds_with_limits". Else "holds".
     """
-    about = [one for one in checks if quote is None or one.quote in (None, quote)]
+    about = [one for one in checks if quote is None or not one.quotes or quote in one.quotes]
     passed = {role: [one.passed for one in about if one.role == role] for role in get_args(Role)}
     if not passed["claim"] or not passed["control"] or not all(passed["control"]):
         return "inconclusive"

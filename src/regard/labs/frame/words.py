@@ -44,6 +44,8 @@ FRAME = {
     "numbers": Text(en="Numbers", zh="数据"),
     "passed": Text(en="passed", zh="通过"),
     "failed": Text(en="failed", zh="未通过"),
+    "expected_so": Text(en="as expected", zh="符合预期"),
+    "otherwise": Text(en="otherwise", zh="不符合预期"),
     "found": Text(en="found", zh="发现"),
     "not_found": Text(en="not found", zh="未发现"),
     "sabotaged": Text(en="Sabotaged on purpose", zh="有意破坏"),
@@ -61,7 +63,9 @@ FRAME = {
 
 
 def says(result_of_check: bool, role: str) -> Text:
-    """Passed or failed; of a limit, found or not."""
+    """Passed or failed; of a limit, found or not; of a note, as expected or otherwise."""
+    if role == "note":
+        return FRAME["expected_so" if result_of_check else "otherwise"]
     if role == "limit":
         return FRAME["found" if result_of_check else "not_found"]
     return FRAME["passed" if result_of_check else "failed"]
