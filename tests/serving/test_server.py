@@ -24,7 +24,7 @@ def test_health_and_its_end(client_of: Callable[..., Any], client: Any) -> None:
     assert (late.status_code, late.headers["retry-after"]) == (503, "5")
 
 
-def test_the_document_describes_every_route_and_body(client: Any) -> None:
+def test_the_document_describes_every_route_and_body(client: Any, client_of: Callable[..., Any]) -> None:
     document = client.get("/openapi.json").json()
     assert document["openapi"].startswith("3.1")
     paths = set(document["paths"])
@@ -32,6 +32,9 @@ def test_the_document_describes_every_route_and_body(client: Any) -> None:
     text = json.dumps(document)
     for name in re.findall(r'"#/components/schemas/(\w+)"', text):
         assert name in document["components"]["schemas"], name
+    assert "security" not in text
+    locked = client_of(keys=("k",)).get("/openapi.json", headers={"x-api-key": "k"}).json()["paths"]
+    assert [path for path, its in locked.items() if any("security" not in one for one in its.values())] == ["/healthz"]
     assert client.get("/docs").status_code == 404  # its page would ask other hosts for its scripts
 
 

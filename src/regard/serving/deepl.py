@@ -1,4 +1,4 @@
-"""DeepL's dialect: POST /v2/translate, GET and POST /v2/languages and /v2/usage, as its client libraries use them."""
+"""DeepL's dialect: POST /v2/translate, GET /v2/languages and /v2/usage, as its client libraries use them."""
 
 from __future__ import annotations
 
@@ -70,6 +70,7 @@ def router(service: Service) -> APIRouter:
                 one["billed_characters"] = len(text)
         return JSONResponse({"translations": translations})
 
+    @routes.get("/languages")
     async def known(request: Request, type: Literal["source", "target"] = "source") -> Any:
         """The languages that models translate from, or into."""
         if await request.body():  # where DeepL's own client puts it, with GET too
@@ -81,11 +82,9 @@ def router(service: Service) -> APIRouter:
             for code in sorted(filter(None, codes))
         ]
 
+    @routes.get("/usage")
     async def usage() -> Any:
         """Characters translated since the server's start."""
         return {"character_count": service.characters, "character_limit": UNLIMITED}
 
-    for method in ("GET", "POST"):
-        routes.add_api_route("/languages", known, methods=[method], operation_id=f"languages_{method.lower()}")
-        routes.add_api_route("/usage", usage, methods=[method], operation_id=f"usage_{method.lower()}")
     return routes

@@ -21,7 +21,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from regard.errors import UserError
 from regard.serving import deepl, libretranslate, native, openai
-from regard.serving.guard import Guard
+from regard.serving.guard import PUBLIC, Guard
 from regard.serving.metrics import CONTENT, Metrics
 from regard.serving.refusals import KNOWN, RefusalError, body, headers, refusal
 from regard.serving.service import Service
@@ -33,6 +33,11 @@ REFUSALS = {
     "4XX": {"description": "refused; why, in the dialect's own shape", "content": {"application/json": {}}},
     "5XX": {"description": "not done; why, in the dialect's own shape", "content": {"application/json": {}}},
 }
+SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+"""How a key is sent; DeepL's and LibreTranslate's clients have ways of their own, which are understood too."""
 ABOUT = "Models served by regard, in its own dialect under /api and in those of LibreTranslate, DeepL and OpenAI."
 
 
@@ -53,7 +58,7 @@ def application(service: Service, patience: float = 30.0) -> Any:
         app.include_router(dialect.router(service))
     _add_own(app, service, metrics)
     _add_errors(app)
-    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    app.openapi = lambda: _document(app, bool(service.keys))  # type: ignore[method-assign]
     guard = Guard(app, service, metrics, patience)
     if not service.origins:
         return guard
@@ -90,17 +95,21 @@ def _add_errors(app: FastAPI) -> None:
         app.add_exception_handler(kind, refused)
 
 
-def _document(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document, with the bodies that the routes read by themselves."""
+def _document(app: FastAPI, keys: bool) -> dict[str, Any]:
+    """The OpenAPI document, with the bodies that the routes read by themselves, and the keys that the guard asks for."""
     if app.openapi_schema:
         return app.openapi_schema
     found = get_openapi(title=app.title, version=_version(), description=ABOUT, routes=app.routes)
     kinds: Any = [(kind, "validation") for dialect in DIALECTS for kind in dialect.BODIES]
     _, definitions = models_json_schema(kinds, ref_template="#/components/schemas/{model}")
     found.setdefault("components", {}).setdefault("schemas", {}).update(definitions.get("$defs", {}))
-    for operations in found["paths"].values():
+    for path, operations in found["paths"].items():
         for operation in operations.values():
             operation["responses"] = {"200": operation["responses"]["200"]} | REFUSALS
+            if keys and path not in PUBLIC:
+                operation["security"] = [{name: []} for name in SCHEMES]
+    if keys:
+        found["components"]["securitySchemes"] = SCHEMES
     app.openapi_schema = found
     return found
 
