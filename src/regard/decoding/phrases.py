@@ -34,6 +34,7 @@ class Pattern:
                 self._note(place, token, len(ids) - number)
                 place += len(lexicon.texts[token])
         self.left[len(self.body) + 1] = 0
+        self.fewest = len(ways[0] or ways[1]) if self.first == SPACED else min(map(len, filter(None, ways)), default=0)
 
     def missing(self, place: int) -> int | None:
         """How many ids are missing when so many bytes of " phrase" stand there; None: it cannot be gone on with."""
@@ -144,6 +145,7 @@ class Rules:
             self.owner += [len(self.groups) - 1] * len(patterns)
             self.patterns += patterns
         self.required = len(self.patterns)
+        self._whole = [min(self.patterns[n].fewest for n in members) for members in self.groups]
         self.patterns += [Pattern(lexicon, phrase) for phrase in forbid]
         self._holding: dict[int, list[int]] = {}
         self._stages: dict[tuple[_Seen, bool], Stage] = {}
@@ -165,13 +167,17 @@ class Rules:
         return self._holding[number]
 
     def count(self, seen: _Seen) -> int:
-        """Tokens that the required phrases still need."""
-        total = 0
+        """Tokens that the required phrases still need. Only one phrase can be gone on with at a time: the begun one that
+        saves most."""
+        total, saved = 0, 0
         for group, members in enumerate(self.groups):
             if group not in seen.met:
                 counts = [self.patterns[n].missing(p) for n in members for p in self._places(seen, n)]
-                total += min((count for count in counts if count is not None), default=0)
-        return total
+                now = min((count for count in counts if count is not None), default=0)
+                if now:
+                    total += self._whole[group]
+                    saved = max(saved, self._whole[group] - now)
+        return total - saved
 
     def onward(self, seen: _Seen) -> set[int]:
         """Ids that begin a required phrase, or go on with one."""
