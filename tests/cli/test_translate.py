@@ -198,7 +198,7 @@ SCRIPT = """
 import sys, types
 fake = types.ModuleType("regard.translator")
 class T:
-    source = text = ""; score = log_prob = 0.0; finished = True; truncated = False; alternatives = ()
+    source = text = ""; score = log_prob = 0.0; finished = True; truncated = False; alternatives = (); unkept = ()
     def __init__(self, text): self.source, self.text = text, text.upper()
 class M:
     def translate(self, texts, **options): return [T(text) for text in texts]
