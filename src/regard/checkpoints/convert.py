@@ -240,6 +240,9 @@ class _Found:
 
     def tokenizers(self) -> Tokenizers:
         """The vocabularies of both sides."""
+        own = self._own_tokenizers()
+        if own is not None:
+            return own
         if all((self.folder / name).is_file() for name in (SOURCE, TARGET)):
             config = {f"{role}_token": name for role, name in self.names.items()} | {"tokenizer_class": "MarianTokenizer"}
             return spm_tokenizers(self.folder, self.ids("source"), self.ids("target"), config)
@@ -248,6 +251,16 @@ class _Found:
         if self.tokens["source"] == self.tokens["target"]:
             return Tokenizers(source, source, shared=True)
         return Tokenizers(source, listed_tokenizer(self.tokens["target"], self.names, before, after), shared=False)
+
+    def _own_tokenizers(self) -> Tokenizers | None:
+        """Those of a tokenizer.json in the folder, if they number the tokens as the model does."""
+        if not (self.folder / "tokenizer.json").is_file():
+            return None
+        found = Tokenizers.open(self.folder)
+        for its, tokens in ((found.source, self.tokens["source"]), (found.target, self.tokens["target"])):
+            if its.vocab_size > len(tokens) or [its.piece(n) for n in range(its.vocab_size)] != tokens[: its.vocab_size]:
+                return None
+        return found
 
     def _adds(self, role: str) -> bool:
         return bool(self.config.get(f"add_source_{role}", self.setting("", f"with_source_{role}", 0)))

@@ -98,13 +98,14 @@ class ExportedTranslator(Translator):
         """Put in the log-probability of each token of each answer, which takes one more pass over them."""
         rows = [(sources[n], one) for n, each in enumerate(answers) for one in each if one.ids or one.log_prob]
         given = [[self._source[number] for number in source] for source, _ in rows]
-        target = [[self._target[number] for number in one.ids] for _, one in rows]
+        # What the limit cut has no end mark to be scored, and after its last token there may be no position.
+        target = [[self._target[number] for number in (one.ids if one.finished else one.ids[:-1])] for _, one in rows]
         found = running.score_batch(given, target, max_batch_size=job.batch_tokens, batch_type="tokens", max_input_length=0)
         for (_, one), scored in zip(rows, found):
-            logs = list(scored.log_probs)[: len(one.ids) + one.finished]
+            logs = list(scored.log_probs)
             if job.options.first_token is not None:
                 logs[0] = 0.0
-            one.token_log_probs = logs
+            one.token_log_probs = logs if one.finished else [*logs[:-1], one.log_prob - sum(logs[:-1])]
 
     def _limit(self, length: int, options: Search) -> int:
         """Most tokens to write for a source of so many."""

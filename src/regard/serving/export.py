@@ -274,7 +274,8 @@ def _wavelengths(spec: Any, its: ByWavelength) -> None:
 
 
 def _tensor(weight: Tensor) -> Tensor:
-    return weight.detach().to("cpu", torch.float32).contiguous()
+    """A copy: CTranslate2 rounds to small weights in place."""
+    return weight.detach().to("cpu", torch.float32, copy=True).contiguous()
 
 
 def _table(stack: Any, half: Any) -> Tensor:
