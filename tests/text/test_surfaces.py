@@ -35,6 +35,7 @@ def test_ways_to_write_a_phrase_spell_it(plan, size) -> None:
 def test_what_a_vocabulary_of_words_cannot_spell() -> None:
     lexicon = Lexicon(train_tokenizer(LINES, Plan("words", vocab_size=60)))
     assert lexicon.ways("Xyzzy") == ([], [])
+    assert not lexicon.inside
     marked, _ = lexicon.ways("hommes jouent")
     assert lexicon.spelled(marked) == b" hommes jouent"
 

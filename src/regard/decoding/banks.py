@@ -150,10 +150,13 @@ class Tracker:
         return ends.tolist()
 
     def _need(self, stage: Stage | None, token: int) -> int:
-        """Tokens that required phrases still need after this one; an end mark that is too early needs at least one."""
+        """Tokens that are still needed after this one: by required phrases, and to go on with a word that must not end."""
         if stage is None:
             return 0
-        return stage.after(token).missing if token != self.eos else max(stage.missing, int(not stage.ends))
+        if token == self.eos:
+            return max(stage.missing, int(not stage.ends))
+        after = stage.after(token)
+        return after.missing + after.held
 
     def _after_words(self, stage: Stage, its: Tensor) -> Tensor:
         if self._outside is None:

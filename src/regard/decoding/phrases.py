@@ -120,6 +120,7 @@ class Stage:
             found.update(token for place in places if place < len(body) for token in rules.lexicon.starting(body[place:]))
             found.update(rules.holding(number))
         wanted = self.advance if when == "alone" else ()
+        when = when if rules.lexicon.inside else "last"
         return [
             t for t in sorted(found) if (it := self.after(t)).broken or (it.held and when != "usual" and t not in wanted)
         ]
@@ -173,7 +174,7 @@ class Rules:
         for group, members in enumerate(self.groups):
             if group not in seen.met:
                 counts = [self.patterns[n].missing(p) for n in members for p in self._places(seen, n)]
-                now = min((count for count in counts if count is not None), default=0)
+                now = min((count for count in counts if count is not None), default=self._whole[group])
                 if now:
                     total += self._whole[group]
                     saved = max(saved, self._whole[group] - now)
@@ -216,7 +217,7 @@ class Rules:
         found = [place + 1 for which, place in seen.active if which == number]
         if seen.gap != WIDE or self.patterns[number].first != SPACED:
             found.append(1)
-        return found if seen.gap == SPACE else [*found, 0]
+        return found if seen.gap == SPACE and self.patterns[number].missing(1) is not None else [*found, 0]
 
     def _stage(self, seen: _Seen, broken: bool) -> Stage:
         key = seen, broken

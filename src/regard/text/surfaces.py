@@ -111,6 +111,11 @@ class Lexicon:
         """Ids that, after a letter, begin something else than the rest of its word."""
         return [number for number, text in enumerate(self.texts) if text and first_kind(text) != SPACED]
 
+    @cached_property
+    def inside(self) -> bool:
+        """Whether any id goes on with a word: not in a vocabulary of whole words."""
+        return any(text and first_kind(text) == SPACED for text in self.texts)
+
     def spelled(self, ids: list[int]) -> bytes:
         """The bytes of ids, one after the other."""
         return b"".join(self.texts[number] for number in ids)
