@@ -138,9 +138,11 @@ class Client:
         return asyncio.run(run())
 
 
-@pytest.fixture
-def client(engine: Engine) -> Client:
-    return Client(application(Service(engine)))
+@pytest.fixture(scope="module")
+def client(models: list[Served]) -> Iterator[Client]:
+    """One server for all tests of a file."""
+    with Engine(models, Limits(grace=5.0)) as engine:
+        yield Client(application(Service(engine)))
 
 
 @pytest.fixture

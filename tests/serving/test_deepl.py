@@ -9,7 +9,8 @@ import pytest
 ASK = {"text": ["A dog runs . Two men .", "A red house"], "target_lang": "FR", "source_lang": "EN"}
 
 
-def test_translate(client: Any, translator: Any) -> None:
+def test_translate(client_of: Any, translator: Any) -> None:
+    client = client_of()
     wanted = [" ".join(translator.translate(["A dog runs .", "Two men ."])), translator.translate(["A red house"])[0]]
     found = client.post("/v2/translate", ASK).json()["translations"]
     assert found == [{"detected_source_language": "EN", "text": text} for text in wanted]

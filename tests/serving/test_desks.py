@@ -73,6 +73,25 @@ def test_work_stops_when_all_who_asked_are_gone() -> None:
     assert tickets[2].result() == ["THREE"]
 
 
+def test_work_of_others_on_the_same_model_is_not_stopped() -> None:
+    import threading
+
+    served, (tickets, units, _) = Fragile(), asked("one")
+    worker, other = Worker(served), []
+
+    def run(wish: Wish, payloads: list[str], desk: Any) -> None:
+        tickets[0].cancel()
+        thread = threading.Thread(target=lambda: other.append(served.loaded.model.decoder("theirs")))
+        thread.start()
+        thread.join()
+
+    served.run = run  # type: ignore[method-assign]
+    do(worker, units)
+    assert other == ["theirs"]
+    worker.close()
+    assert not served.loaded.model.decoder._forward_pre_hooks
+
+
 def test_the_pipe_hears_who_left_and_what_there_is_more() -> None:
     import multiprocessing
 

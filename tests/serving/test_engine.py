@@ -134,6 +134,21 @@ def test_vectors_and_labels(engine: Engine, embedder: Any, classifier: Any) -> N
     assert [one.label for one in labels] == classifier.classify([TEXTS[0], (TEXTS[1], TEXTS[2])])
 
 
+def test_a_model_with_two_names_has_one_lane(engine_of: Callable[..., Engine], translator: Any) -> None:
+    engine = engine_of([Served("one", translator), Served("two", translator)])
+    assert engine.lanes["one"] is engine.lanes["two"]
+    tickets = [engine.submit(name, Wish("translate"), [Source(TEXTS[0])]) for name in ("one", "two")]
+    assert [ticket.result()[0].translation.text for ticket in tickets] == translator.translate(TEXTS[:1]) * 2
+
+
+def test_a_closed_engine_leaves_its_models_as_they_were(engine_of: Callable[..., Engine], slow: Any) -> None:
+    before = len(slow.model.decoder._forward_pre_hooks)
+    engine = engine_of([Served("slow", slow)])
+    assert len(slow.model.decoder._forward_pre_hooks) == before + 1
+    engine.close()
+    assert len(slow.model.decoder._forward_pre_hooks) == before
+
+
 def test_what_cannot_be_asked(engine: Engine, models: list[Served]) -> None:
     with pytest.raises(UserError, match="no model called 'de-en'; there are: en-fr, tales, vectors, marks"):
         engine.submit("de-en", Wish("translate"), [])

@@ -22,7 +22,8 @@ def test_figures_tell_what_the_engine_did(engine: Engine, texts: list[str]) -> N
     assert "process_resident_memory_bytes" in found
 
 
-def test_requests_are_counted_by_route_not_by_path(client: Any) -> None:
+def test_requests_are_counted_by_route_not_by_path(client_of: Any) -> None:
+    client = client_of()
     for path in ("/healthz", "/api/models/en-fr", "/api/models/none", "/a", "/b", "/c?x=1"):
         client.get(path)
     found = client.get("/metrics")

@@ -15,7 +15,8 @@ from regard.errors import UserError
 from regard.serving.server import listen
 
 
-def test_health_and_its_end(client_of: Callable[..., Any], client: Any) -> None:
+def test_health_and_its_end(client_of: Callable[..., Any]) -> None:
+    client = client_of()
     assert client.get("/healthz").json() == {"status": "ok"}
     client.app.service.engine.close()
     stopped = client.get("/healthz")

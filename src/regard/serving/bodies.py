@@ -37,7 +37,12 @@ async def read(request: Request, kind: type[B]) -> B:
 def parsed(raw: bytes) -> Any:
     """JSON from UTF-8. RefusalError 400 with the place of what is wrong."""
     try:
-        return json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+        found = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+        if b"\\ud" in raw.lower():
+            json.dumps(found, ensure_ascii=False).encode("utf-8")
+        return found
+    except UnicodeEncodeError:
+        raise RefusalError(400, "the body holds half a surrogate pair, which is not valid Unicode") from None
     except UnicodeDecodeError as error:
         bad = raw[error.start]
         raise RefusalError(400, f"the body is not valid UTF-8: byte {bad:02X} at place {error.start + 1}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
@@ -132,14 +133,19 @@ class Worker:
     def __init__(self, served: Served) -> None:
         self.served = served
         self._now: _Kept | None = None
+        self._thread = 0
         model = served.loaded.model
         half = model.encoder if model.decoder is None else model.decoder
-        half.register_forward_pre_hook(self._look)
+        self._hook = half.register_forward_pre_hook(self._look)
 
     def _look(self, module: Any, arguments: Any) -> None:
-        """Before each step of a search: go no further if all who asked are gone."""
-        if self._now is not None and self._now.nobody():
+        """Before each step of a search of this thread: go no further if all who asked are gone."""
+        if self._now is not None and self._thread == threading.get_ident() and self._now.nobody():
             raise AbandonedError
+
+    def close(self) -> None:
+        """Leave the model as it was."""
+        self._hook.remove()
 
     def do(self, wish: Wish, payloads: Sequence[Any], desk: Any) -> None:
         """Answer a batch, whatever happens. If it fails, its units are tried one by one, so that one that cannot be answered
@@ -160,7 +166,7 @@ class Worker:
                 desk.fail(place, error)
 
     def _try(self, wish: Wish, payloads: Sequence[Any], desk: _Kept) -> Exception | None:
-        self._now = desk
+        self._now, self._thread = desk, threading.get_ident()
         try:
             self.served.run(wish, payloads, desk)
         except AbandonedError:

@@ -134,8 +134,7 @@ class Lane:
                     self.statistics.count(desk.units, time.perf_counter() - began)
                     self.statistics.cancelled += sum(unit.ticket.future.cancelled() for unit in desk.units)
                     self.changed.notify_all()
-        if hasattr(worker, "close"):
-            worker.close()
+        worker.close()
 
     def close(self) -> None:
         """Take nothing new; what waits is still done."""
@@ -169,7 +168,11 @@ class Engine:
             if workers > 1 and served.loaded.model.device.type != "cpu":
                 raise UserError(f"worker processes are for models on the CPU, {served.name} is not: leave workers at 1")
             self.models[served.name] = served
-        self.lanes = {name: Lane(served, self.limits, workers) for name, served in self.models.items()}
+        lanes: dict[int, Lane] = {}
+        for served in self.models.values():
+            if id(served.loaded) not in lanes:
+                lanes[id(served.loaded)] = Lane(served, self.limits, workers)
+        self.lanes = {name: lanes[id(served.loaded)] for name, served in self.models.items()}
         self.stopping = False
 
     def __enter__(self) -> Engine:
@@ -204,8 +207,13 @@ class Engine:
     def close(self, grace: float | None = None) -> None:
         """Take nothing new, end what was taken on within `grace` seconds (default: the limits'), give up the rest."""
         self.stopping = True
-        for lane in self.lanes.values():
+        lanes = self.each_lane()
+        for lane in lanes:
             lane.close()
         until = time.monotonic() + (self.limits.grace if grace is None else grace)
-        for lane in self.lanes.values():
+        for lane in lanes:
             lane.end(until)
+
+    def each_lane(self) -> list[Lane]:
+        """The lanes, once each: a model that has several names has one lane."""
+        return list(dict.fromkeys(self.lanes.values()))

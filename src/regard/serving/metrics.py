@@ -58,14 +58,14 @@ class _Lanes(Collector):
         }
         for name, what in counts.items():
             family = CounterMetricFamily(f"regard_model_{name}", what, labels=["model"])
-            for model, lane in self.engine.lanes.items():
-                family.add_metric([model], getattr(lane.statistics, name))
+            for lane in self.engine.each_lane():
+                family.add_metric([lane.served.name], getattr(lane.statistics, name))
             yield family
         waiting = GaugeMetricFamily("regard_model_waiting", "Sentences or prompts that wait", labels=["model"])
         sizes = CounterMetricFamily("regard_model_batch_size", "Batches by size, up to", labels=["model", "up_to"])
-        for model, lane in self.engine.lanes.items():
-            waiting.add_metric([model], len(lane.waiting))
+        for lane in self.engine.each_lane():
+            waiting.add_metric([lane.served.name], len(lane.waiting))
             for size, count in sorted(lane.statistics.sizes.items()):
-                sizes.add_metric([model, str(size)], count)
+                sizes.add_metric([lane.served.name, str(size)], count)
         yield waiting
         yield sizes
