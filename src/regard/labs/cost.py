@@ -97,20 +97,25 @@ def _milliseconds(read: Any, x: Tensor, times: int) -> float:
 def _measure(setting: Setting) -> Measured:
     lengths = setting.pick([2**n for n in range(5, 11)], [2**n for n in range(5, 12)], [2**n for n in range(5, 14)])
     rows: list[dict[str, Any]] = []
+    most = setting.pick(256, 512, 2048)
+    """Longest text whose operations are counted step by step through a recurrence."""
     for arm, label in ARMS.items():
         read = _layer(arm, setting.broken)
         for length in lengths:
             x = torch.randn(1, length, WIDTH)
-            its = {"arm": label, "key": arm, "n": length, "flops": flops(lambda read=read, x=x: read(x))}
+            counted = length <= most or arm not in ("rnn", "gru")
+            its = {"arm": label, "key": arm, "n": length}
+            its["flops"] = flops(lambda read=read, x=x: read(x)) if counted else None
             its["chain"] = _chain(read(x.requires_grad_())) if length <= 512 else None
             its["kept"] = largest_kept(lambda read=read, x=x: read(x))
             rows.append(its | {"ms": _milliseconds(read, x.detach(), setting.pick(1, 3, 5))})
     by_arm = {arm: [row for row in rows if row["key"] == arm] for arm in ARMS}
     exponent = {
-        key: {arm: log_fit([r["n"] for r in its[-3:]], [r[key] for r in its[-3:]]).slope for arm, its in by_arm.items()}
-        for key in ("flops", "kept", "ms")
+        key: {arm: log_fit(*_points(its, key, 3)).slope for arm, its in by_arm.items()} for key in ("flops", "kept", "ms")
     }
-    crossing = next((a["n"] for a, g in zip(by_arm["attention"], by_arm["gru"]) if a["flops"] > g["flops"]), None)
+    crossing = next(
+        (a["n"] for a, g in zip(by_arm["attention"], by_arm["gru"]) if a["flops"] > (g["flops"] or a["flops"])), None
+    )
     finding = text(
         f"Operations grow with the length to the power {exponent['flops']['rnn']:.2f} (RNN) and "
         f"{exponent['flops']['attention']:.2f} (attention); time to {exponent['ms']['rnn']:.2f} and "
@@ -128,6 +133,12 @@ def _measure(setting: Setting) -> Measured:
         limits=LIMITS,
         plots=_plots(by_arm),
     )
+
+
+def _points(rows: list[dict[str, Any]], key: str, last: int = 0) -> tuple[list[float], list[float]]:
+    """Lengths and values of the rows that have one, or of the last of them."""
+    having = [row for row in rows if row[key] is not None][-last:]
+    return [row["n"] for row in having], [row[key] for row in having]
 
 
 def _checks(rows: dict[str, list[dict[str, Any]]], exponent: dict[str, dict[str, float]]) -> list[Check]:
@@ -209,9 +220,8 @@ def _plots(by_arm: dict[str, list[dict[str, Any]]]) -> list[Plot]:
         ("ms", text("time", "时间")),
     ):
         unit = {"flops": text("FLOPs", "浮点运算"), "kept": text("bytes", "字节"), "ms": text("ms", "毫秒")}[key]
-        lines = [
-            Line(label=ARMS[arm], x=[row["n"] for row in its], y=[row[key] for row in its]) for arm, its in by_arm.items()
-        ]
+        points = {arm: _points(its, key) for arm, its in by_arm.items()}
+        lines = [Line(label=ARMS[arm], x=x, y=y) for arm, (x, y) in points.items()]
         made.append(Plot(title=title, x=text("tokens", "词元数"), y=unit, lines=lines, log_x=True, log_y=True))
     return made
 

@@ -1,0 +1,23 @@
+"""Thresholds from theory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.labs.frame.bounds import fit, log_fit, rounding
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_in_another_order_stay_within_rounding(dtype):
+    x = torch.randn(200, 4096, dtype=dtype)
+    given, turned = x.cumsum(1)[:, -1], x.flip(1).cumsum(1)[:, -1]
+    apart = float((given - turned).abs().max())
+    assert 0 < apart <= rounding(dtype, 4096, float(given.abs().max()))
+
+
+def test_slopes():
+    assert fit([1, 2, 3, 4], [2, 4, 6, 8]).slope == pytest.approx(2)
+    assert fit([1, 2, 3, 4], [2, 4, 6, 8]).error == pytest.approx(0, abs=1e-12)
+    assert fit([0, 1, 2, 3], [0, 1, 0, 1]).error > 0.1
+    assert log_fit([1, 2, 4, 8], [3, 12, 48, 192]).slope == pytest.approx(2)
