@@ -172,7 +172,7 @@ def _signature(architecture: str) -> dict[str, Any]:
 def _check_arguments(model: ModelSection, signature: dict[str, Any], source: Source, known: list[str]) -> None:
     from regard import models
 
-    sizes = getattr(models.find(model.architecture), "SIZES", {})
+    sizes = getattr(models.find(str(model.architecture)), "SIZES", {})
     if model.size is not None and model.size not in sizes:
         place = source.place(("model", "size"))
         raise UserError(f"{place}: model.size: {model.architecture} has no size {model.size!r}; known: {', '.join(sizes)}")
