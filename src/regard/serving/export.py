@@ -45,7 +45,7 @@ OPENNMT = Sinusoidal(first=1, closed=True)
 def ctranslate2() -> Any:
     """The module ctranslate2; UserError with the command that installs it."""
     try:
-        import ctranslate2 as found
+        import ctranslate2 as found  # pyright: ignore
     except ImportError:
         raise UserError(f"this needs CTranslate2, which is not installed: {INSTALL}") from None
     return found
@@ -227,7 +227,7 @@ class Writer:
             **more,
         )
 
-    def _rotary(self, its: Rotary, width: int) -> dict[str, Any]:
+    def _rotary(self, its: Any, width: int) -> dict[str, Any]:
         found = {"rotary_dim": its.width or width, "rotary_interleave": False, "rotary_base": its.base}
         if its.scaling is None:
             return found
@@ -258,8 +258,9 @@ class Writer:
             if type(stack.position) is Buckets:
                 to.self_attention.relative_attention_bias = _tensor(half.position.table.weight)
                 to.self_attention.relative_attention_max_distance = torch.tensor(stack.position.farthest, dtype=torch.int32)
-            if type(getattr(stack.position, "scaling", None)) is ByWavelength:
-                _wavelengths(to.self_attention, stack.position.scaling)
+            scaling = getattr(stack.position, "scaling", None)
+            if type(scaling) is ByWavelength:
+                _wavelengths(to.self_attention, scaling)
             gated = type(its.feedforward) is Gated
             expand = (to.ffn.linear_0, to.ffn.linear_0_noact) if gated else (to.ffn.linear_0,)
             _linears(expand, block.feedforward.expand)
