@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import torch
+import uvicorn
 
 from regard.classifier import Classifier
 from regard.decoding.options import Search
@@ -20,7 +21,7 @@ from regard.models import bert, gpt2, transformer
 from regard.serving.engine import Engine
 from regard.serving.limits import Limits
 from regard.serving.served import Served
-from regard.serving.server import application, listen
+from regard.serving.server import application, configured, listen
 from regard.serving.service import Service
 from regard.text.tokenizer import Plan, Tokenizers, train_tokenizer
 from regard.translator import Translator
@@ -164,13 +165,11 @@ def client_of(models: list[Served]) -> Iterator[Callable[..., Client]]:
 class Running:
     """A real server on a free port of this machine."""
 
-    def __init__(self, service: Service) -> None:
-        import uvicorn
-
+    def __init__(self, service: Service, patience: float = 30.0) -> None:
         self.socket = listen("127.0.0.1", 0)
         self.address = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
-        config = uvicorn.Config(application(service), log_config=None, server_header=False, timeout_graceful_shutdown=5)
-        self.server = uvicorn.Server(config)
+        self.service = service
+        self.server = uvicorn.Server(configured(service, patience))
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
         self.thread.start()
         for _ in range(500):
@@ -190,10 +189,10 @@ class Running:
 def running_of(models: list[Served]) -> Iterator[Callable[..., Running]]:
     made = []
 
-    def make(loaded: list[Served] | None = None, **given: Any) -> Running:
+    def make(loaded: list[Served] | None = None, *, patience: float = 30.0, **given: Any) -> Running:
         service = {name: given.pop(name) for name in ("keys", "origins", "hosts") if name in given}
         engine = Engine(models if loaded is None else loaded, Limits(**{"grace": 3.0, **given}))
-        made.append(Running(Service(engine, **service)))
+        made.append(Running(Service(engine, **service), patience))
         return made[-1]
 
     yield make

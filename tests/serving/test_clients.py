@@ -94,7 +94,7 @@ def test_a_client_that_hangs_up_ends_its_stream(running_of: Callable[..., Any], 
     from regard.serving.served import Served
 
     server = running_of([Served("slow", slow)], new_tokens=4000)
-    engine = server.server.config.app.service.engine
+    engine = server.service.engine
     steps: list[int] = []
     slow.model.decoder.register_forward_pre_hook(lambda module, given: steps.append(1))
     body = {"text": "A dog", "stream": True, "num_beams": 1, "max_length": 4000}

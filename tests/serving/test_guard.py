@@ -222,6 +222,20 @@ def test_a_client_that_leaves_within_its_body_is_no_error(models: list[Served]) 
     assert asyncio.run(run()).sent == []
 
 
+def test_an_answer_that_takes_for_ever_is_given_up(models: list[Served]) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(60)
+
+    async def run() -> Stage:
+        guard, engine = guard_of(models, app, patience=0.01)
+        object.__setattr__(engine.limits, "seconds", 0.01)
+        stage = Stage(guard, "/x", [b"a"])
+        await stage.task
+        return stage
+
+    assert asyncio.run(run()).sent[0]["status"] == 504
+
+
 def test_an_error_of_the_server_is_told_without_its_inside(models: list[Served], caplog: pytest.LogCaptureFixture) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         raise RuntimeError("secret")

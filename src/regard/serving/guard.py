@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from regard.serving.metrics import Metrics
+from regard.serving.queue import TimeLimitError
 from regard.serving.refusals import LIBRETRANSLATE, RefusalError, body, headers, no_key, refusal
 from regard.serving.service import Service
 
@@ -192,13 +193,16 @@ class Guard:
         work = asyncio.ensure_future(self.app(request.scope, hear, send))
         watching = asyncio.ensure_future(watch())
         try:
-            await asyncio.wait({work, watching}, return_when=asyncio.FIRST_COMPLETED)
+            longest = self.service.engine.limits.seconds + self.patience
+            done, _ = await asyncio.wait({work, watching}, timeout=longest, return_when=asyncio.FIRST_COMPLETED)
             if not work.done() and not request.finished:
                 left.set()
                 work.cancel()
-                request.status = LEFT
                 with suppress(asyncio.CancelledError):
                     await work
+                if not done and request.status == 0:
+                    raise TimeLimitError("the answer could not be sent in time")
+                request.status = LEFT
                 return
             await work
         except Exception as error:

@@ -23,6 +23,7 @@ from regard.errors import UserError
 from regard.serving import deepl, libretranslate, native, openai
 from regard.serving.guard import PUBLIC, Guard
 from regard.serving.metrics import CONTENT, Metrics
+from regard.serving.patience import patient
 from regard.serving.refusals import KNOWN, RefusalError, body, headers, refusal
 from regard.serving.service import Service
 
@@ -135,18 +136,24 @@ def listen(host: str, port: int) -> socket.socket:
     return made
 
 
-def serve(service: Service, listening: socket.socket, root_path: str = "", proxies: str = "127.0.0.1") -> None:
-    """Serve until SIGINT or SIGTERM; then end what was taken on. root_path: the path under which a proxy shows the server.
-    proxies: addresses whose X-Forwarded headers are believed, with commas between them."""
-    config = uvicorn.Config(
-        application(service),
-        root_path=root_path,
-        forwarded_allow_ips=proxies,
+def configured(service: Service, patience: float = 30.0, **more: Any) -> uvicorn.Config:
+    """How uvicorn serves the application. more: further settings of uvicorn."""
+    return uvicorn.Config(
+        application(service, patience),
+        http=patient(patience),
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=int(service.engine.limits.grace) + 1,
+        **more,
     )
+
+
+def serve(service: Service, listening: socket.socket, root_path: str = "", proxies: str = "127.0.0.1") -> None:
+    """Serve until SIGINT or SIGTERM; then end what was taken on. root_path: the path under which a proxy shows the server.
+    proxies: addresses whose X-Forwarded headers are believed, with commas between them."""
+    config = configured(service, root_path=root_path, forwarded_allow_ips=proxies)
     # uvicorn raises the signal that stopped it once more at its end, when nothing is left to do for it.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
