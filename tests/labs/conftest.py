@@ -23,8 +23,8 @@ def measured():
 
 @pytest.fixture
 def judged(measured):
-    """judged(name, flipped, *failing): the plain run gives the documented verdict, all claims and controls apart from those
-    that the documentation says fail; under sabotage the verdict is `flipped` and just these claims fail. Gives both results."""
+    """judged(name, flipped, *failing): the plain run gives the documented verdict, controls pass and every quote is judged;
+    under sabotage the verdict is `flipped`, and just these claims fail. Gives both results."""
 
     def judge(name, flipped, *failing):
         plain, broken = measured(name), measured(name, True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pytest
 import torch
 
@@ -10,10 +12,10 @@ from regard.labs.frame.bounds import fit, log_fit, rounding
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_sums_in_another_order_stay_within_rounding(dtype):
-    x = torch.randn(200, 4096, dtype=dtype)
-    given, turned = x.cumsum(1)[:, -1], x.flip(1).cumsum(1)[:, -1]
+    columns = torch.randn(1024, 200, dtype=dtype).unbind()
+    given, turned = reduce(torch.add, columns), reduce(torch.add, columns[::-1])
     apart = float((given - turned).abs().max())
-    assert 0 < apart <= rounding(dtype, 4096, float(given.abs().max()))
+    assert 0 < apart <= rounding(dtype, 1024, float(given.abs().max()))
 
 
 def test_slopes():
