@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -271,3 +272,30 @@ def test_a_model_folder_translates(tmp_path: Path, capsysbinary: Any) -> None:
     finally:
         sys.stdin = before
     assert capsysbinary.readouterr().out.decode() == "".join(f"{line}\n" for line in wanted)
+
+
+def test_phrases_glossary_and_kept_parts(upper: Upper, capsysbinary: Any, tmp_path: Path) -> None:
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("dog\tchien\n", encoding="utf-8")
+    given = ["--glossary", str(terms), "--require", "a|b", "--require", "c", "--forbid", "d", "--keep", "tags"]
+    code, out, _ = run(capsysbinary, "--jsonl", "--replace-unknown", *given, "one")
+    asked = upper.asked[-1][1]
+    assert code == 0
+    assert asked.pop("glossary").entries == {"dog": ("chien",)}
+    assert asked == {
+        "require": ["a|b", "c"],
+        "forbid": ["d"],
+        "keep": ["tags"],
+        "replace_unknown": True,
+        "confidence": True,
+        "workers": 1,
+    }
+    assert {"flags", "unkept", "alignment", "words"} <= set(json.loads(out))
+    code, _, err = run(capsysbinary, "--glossary", str(tmp_path / "none.tsv"), "one")
+    assert (code, err.count("\n")) == (2, 1)
+
+
+def test_promises_that_were_not_kept_are_named(upper: Upper, capsysbinary: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = upper._one
+    monkeypatch.setattr(upper, "_one", lambda text, count: dataclasses.replace(usual(text, count), unkept=["x"]))
+    assert "line 1: a phrase, term or part that was promised is not there" in run(capsysbinary, "one")[2]

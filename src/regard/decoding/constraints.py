@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.decoding.banks import Tracker
+from regard.decoding.banks import Demand, Tracker
 from regard.decoding.options import Search
 
 
@@ -26,6 +26,22 @@ class Constraints:
             self.prefix = torch.tensor(padded, dtype=torch.long, device=device)
         self.phrases: Tracker | None = None
         self.suppressed = torch.tensor(options.suppress_tokens, dtype=torch.long, device=device)
+
+    @classmethod
+    def of(
+        cls,
+        options: Search,
+        eos: int,
+        prefix: Sequence[Sequence[int] | Demand] | None,
+        limits: Sequence[int],
+        device: torch.device | str | None,
+    ) -> Constraints:
+        """Those of a search: `prefix` with the phrases that it names. limits: the most tokens of each answer."""
+        begins, rules = Demand.divided(prefix)
+        made = cls(options, eos, begins, device)
+        if rules is not None:
+            made.phrases = Tracker(rules, limits, eos, options)
+        return made
 
     def acts(self, step: int) -> bool:
         """Whether anything is forbidden or changed when token number `step` (from 0) is chosen."""

@@ -8,13 +8,9 @@ or forbidding "cat" leaves "cats" alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from regard.text.surfaces import OUTSIDE, SPACED, Lexicon, first_kind, joined, last_kind, opens
-
-NARROW, SPACE, WIDE = 0, 1, 2
-"""Before a word: nothing is missing; nothing, and no further space may stand there; a space is missing."""
+from regard.text.surfaces import NARROW, OUTSIDE, SPACE, SPACED, WIDE, Lexicon, first_kind, joined, last_kind
 
 
 class Pattern:
@@ -59,8 +55,7 @@ class Pattern:
             self._note(place, ids[0], len(ids))
 
 
-@dataclass(frozen=True)
-class _Seen:
+class _Seen(NamedTuple):
     """met: groups that stand in the text. active: patterns begun, with the bytes of them that stand at the end of the text
     (all of them: it depends on what follows whether it is the word). last: kind of the last character, gap: what stands
     between words (nothing yet; a space; what a word may follow without one). rest: what must
@@ -207,10 +202,10 @@ class Rules:
             else:
                 broken |= whole
                 active |= {(number, place) for place in places}
-        gap = SPACE if text.endswith(b" ") else NARROW if opens(text) else WIDE
+        last, gap = self.lexicon.ending(token)
         rest = seen.rest[len(text) :] if seen.rest.startswith(text) else b""
         left = tuple(sorted((n, p) for n, p in active if n >= self.required or self.owner[n] not in met))
-        return self._stage(_Seen(frozenset(met), left, last_kind(text), gap, rest), broken)
+        return self._stage(_Seen(frozenset(met), left, last, gap, rest), broken)
 
     def _places(self, seen: _Seen, number: int) -> list[int]:
         """How many bytes of " phrase" stand at the end of the text: all ways to see it."""

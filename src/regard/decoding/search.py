@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.decoding.banks import Demand, Tracker
+from regard.decoding.banks import Demand
 from regard.decoding.constraints import Constraints
 from regard.decoding.options import Hypothesis, Search
 from regard.decoding.progress import Progress, Tell
@@ -72,10 +72,7 @@ def search(
     if rows == 0:
         return []
     limits = _limits(model, layout, rows, options)
-    begins, rules = Demand.divided(prefix)
-    constraints = Constraints(options, eos, begins, inputs.device)
-    if rules is not None:
-        constraints.phrases = Tracker(rules, limits, eos, options)
+    constraints = Constraints.of(options, eos, prefix, limits, inputs.device)
     progress = None if tell is None else Progress(tell, rows, eos)
     with _in_use(model):
         reader = _Reader(model, inputs, layout, bos)

@@ -6,11 +6,15 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from functools import cached_property, lru_cache
 
-from regard.text.pieces import BYTE_TOKEN, SPACE
+from regard.text.pieces import BYTE_TOKEN
+from regard.text.pieces import SPACE as MARK
 from regard.text.tokenizer import Tokenizer
 
 OUTSIDE, SPACED, UNSPACED = 0, 1, 2
 """Kinds of characters: none of a word; of a word in a script that puts spaces between words; of one that does not."""
+
+NARROW, SPACE, WIDE = 0, 1, 2
+"""Before a word: nothing is missing; nothing, and no further space may stand there; a space is missing."""
 
 _UNSPACED = (
     (0x0E00, 0x0EFF),
@@ -90,6 +94,7 @@ class Lexicon:
         self.tokenizer = tokenizer
         self.texts = _texts(tokenizer)
         self.order = sorted(range(len(self.texts)), key=lambda number: self.texts[number])
+        self._endings: dict[int, tuple[int, int]] = {}
         self._keys = [self.texts[number] for number in self.order]
 
     def starting(self, start: bytes) -> list[int]:
@@ -97,6 +102,15 @@ class Lexicon:
         low = bisect_left(self._keys, start)
         high = bisect_left(self._keys, start + b"\xff\xff")
         return self.order[low:high]
+
+    def ending(self, number: int) -> tuple[int, int]:
+        """The kind of the last character of an id, and which gap it leaves before a word."""
+        found = self._endings.get(number)
+        if found is None:
+            text = self.texts[number]
+            gap = SPACE if text.endswith(b" ") else NARROW if opens(text) else WIDE
+            found = self._endings[number] = (last_kind(text), gap)
+        return found
 
     def exact(self, text: bytes) -> list[int]:
         """Ids whose text is just this."""
@@ -163,4 +177,4 @@ def _text(name: str, parts: bool, ends: bool) -> bytes:
         return name[2:].encode() if name.startswith("##") else (" " + name).encode()
     if ends:
         return name.replace("</w>", " ").encode()
-    return name.replace(SPACE, " ").encode()
+    return name.replace(MARK, " ").encode()
