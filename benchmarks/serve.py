@@ -72,7 +72,7 @@ class Load:
 
     async def run(self, port: int, clients: int, seconds: float) -> dict[str, Any]:
         """Every client asks again as soon as it is answered."""
-        began = time.perf_counter()
+        began, before = time.perf_counter(), self._cpu()
         end = began + seconds
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch(end))
@@ -83,6 +83,7 @@ class Load:
             "clients": clients,
             "requests": len(self.seconds),
             "per_second": round(len(self.seconds) / taken, 1),
+            "cpu_ms_a_request": round((self._cpu() - before) / max(len(self.seconds), 1) * 1e3, 2),
             "p50_ms": round(statistics.median(self.seconds) * 1e3, 1),
             "p95_ms": round(sorted(self.seconds)[int(0.95 * (len(self.seconds) - 1))] * 1e3, 1),
             "errors": sum(count for status, count in self.statuses.items() if status != 200),
@@ -99,10 +100,15 @@ class Load:
                 self.statuses[status] = self.statuses.get(status, 0) + 1
                 number += 7
 
+    def _all(self) -> list[psutil.Process]:
+        return [self.process, *self.process.children(recursive=True)]
+
+    def _cpu(self) -> float:
+        return sum(one.cpu_times().user + one.cpu_times().system for one in self._all())
+
     async def _watch(self, end: float) -> None:
         while time.perf_counter() < end:
-            all_ = [self.process, *self.process.children(recursive=True)]
-            self.memory.append(sum(one.memory_info().rss for one in all_) / 1e6)
+            self.memory.append(sum(one.memory_info().rss for one in self._all()) / 1e6)
             await asyncio.sleep(0.5)
 
     target = "fr"

@@ -255,7 +255,8 @@ def run(block: Runnable, folder: Path) -> str:
 
 def needs_data(block: Runnable) -> bool:
     inner = block.needs is not None and needs_data(BLOCKS[block.needs])
-    return inner or re.search(r"multi30k|tatoeba|cmudict|sigmorphon|shakespeare|english-|sst2|trec|docstrings", block.code) is not None
+    named = r"multi30k|tatoeba|cmudict|sigmorphon|shakespeare|english-|sst2|trec|docstrings"
+    return inner or re.search(named, block.code) is not None
 
 
 def _parameters(slow: bool) -> list[object]:

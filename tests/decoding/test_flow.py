@@ -86,7 +86,7 @@ def test_a_closed_row_writes_no_more_and_the_others_go_on(model):
 
 
 def test_the_cache_does_not_grow_with_those_who_left(model):
-    """However many prompts pass through, the cache holds no more columns than the slack and the longest of those now there."""
+    """However many prompts pass through, the cache holds no more columns than the slack and the longest of those there."""
     flow, most = Flow(model, GREEDY, []), 0
     for n in range(120):
         flow.add([[4 + n % 20] * 3], [(n, 0)], [5])

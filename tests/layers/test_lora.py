@@ -97,7 +97,7 @@ def test_dropout_is_for_training_alone() -> None:
 
 
 def test_what_cannot_be_adapted_is_named() -> None:
-    with pytest.raises(UserError, match="no matrix is called qq; there are .*qkv"):
+    with pytest.raises(UserError, match=r"no matrix is called qq; there are .*qkv"):
         lora.adapt(tiny(), ["q", "qq"], 2, 4.0)
     with pytest.raises(UserError, match="no matrix is called project"):
         lora.adapt(tiny(tied=True), ["project"], 2, 4.0)  # its matrix is the embedding
