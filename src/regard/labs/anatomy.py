@@ -136,15 +136,21 @@ def _measure(setting: Setting) -> Measured:
         f"层从编码器 {LAYERS} 层中的 "
         f"{found['read']:.0f} 层生成键和值：第 {'、'.join(str(s + 1) for s in sorted(set(sources)))} 层。",
     )
-    lines = [Line(label=text("measured", "测量"), x=list(range(1, LAYERS + 1)), y=[s + 1 for s in sources])]
-    lines.append(Line(label=text("as the note has it", "讲义的说法"), x=lines[0].x, y=lines[0].x, dashed=True))
-    plot = Plot(
+    plot = _plot(sources)
+    return Measured(columns=COLUMNS, rows=rows, checks=_checks(found), finding=finding, limits=LIMITS, plots=[plot])
+
+
+def _plot(sources: list[int]) -> Plot:
+    layers = [float(number + 1) for number in range(LAYERS)]
+    return Plot(
         title=text("which encoder layer is read", "读取编码器的哪一层"),
         x=text("decoder layer", "解码器层"),
         y=text("encoder layer", "编码器层"),
-        lines=lines,
+        lines=[
+            Line(label=text("measured", "测量"), x=layers, y=[source + 1 for source in sources]),
+            Line(label=text("as the note has it", "讲义的说法"), x=layers, y=layers, dashed=True),
+        ],
     )
-    return Measured(columns=COLUMNS, rows=rows, checks=_checks(found), finding=finding, limits=LIMITS, plots=[plot])
 
 
 def _sublayers(blocks: Any) -> float:

@@ -20,6 +20,7 @@ from regard.layers.masks import Everything, Lowered, Mask, Window
 from regard.layout import Layout
 
 WIDTH = 64
+RECURRENT = ("rnn", "gru")
 ARMS = {
     "rnn": text("RNN", "RNN"),
     "gru": text("GRU", "GRU"),
@@ -45,7 +46,7 @@ class _ByDefinition:
 
 def _layer(arm: str, broken: bool) -> Any:
     """One layer as a function of vectors Float[1 n 64]. broken: attention looks through a window and nobody says so."""
-    if arm in ("rnn", "gru"):
+    if arm in RECURRENT:
         model = built(recurrent(arm, WIDTH), torch.float32)  # type: ignore[arg-type]
 
         def read(x: Tensor) -> Tensor:
@@ -103,7 +104,7 @@ def _measure(setting: Setting) -> Measured:
         read = _layer(arm, setting.broken)
         for length in lengths:
             x = torch.randn(1, length, WIDTH)
-            counted = length <= most or arm not in ("rnn", "gru")
+            counted = length <= most or arm not in RECURRENT
             its = {"arm": label, "key": arm, "n": length}
             its["flops"] = flops(lambda read=read, x=x: read(x)) if counted else None
             its["chain"] = _chain(read(x.requires_grad_())) if length <= 512 else None

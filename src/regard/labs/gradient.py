@@ -19,6 +19,8 @@ from regard.layers.recurrent import STEPS
 from regard.layout import Layout
 
 WIDTH = 32
+CELL = "rnn"
+"""The arm that the sabotage is done to: plain tanh units."""
 AT = (1, 8, 32, 64)
 EPS = torch.finfo(torch.float32).eps
 ARMS = {
@@ -68,7 +70,7 @@ def _reader(arm: str, length: int, broken: bool) -> Read:
     layout = Layout.unpadded(length)
 
     def read(x: Tensor) -> Tensor:
-        if broken and arm == "rnn":
+        if broken and arm == CELL:
             return _skipping(model, x)[:, -1]
         hook = from_vectors(model, x)
         try:
@@ -167,7 +169,7 @@ def _checks(ratio: dict[str, float], rows: dict[str, dict[str, Any]], same: floa
     made = [
         check("claim", f"lost-{arm}", text(f"{ARMS[arm].en}: gradient over 64 tokens, as a share of that over 1",
                                            f"{ARMS[arm].zh}：相隔 64 与相隔 1 的梯度之比"),
-              ratio[arm], "<=", EPS, lost, 2 if arm == "rnn" else 3)
+              ratio[arm], "<=", EPS, lost, 2 if arm == CELL else 3)
         for arm in ("rnn", "gru", "lstm")
     ]  # fmt: skip
     made += [

@@ -42,7 +42,9 @@ def _lines(axes: Any, plot: Plot) -> None:
 
 
 def _map(axes: Any, plot: Plot) -> None:
-    axes.imshow(plot.cells, cmap="Blues", vmin=0.0)
+    from matplotlib.colors import PowerNorm
+
+    axes.imshow(plot.cells, cmap="Blues", norm=PowerNorm(0.4, vmin=0.0))  # small values beside large ones, zero stays white
 
 
 def pictures(result: Result) -> tuple[bytes, bytes]:
