@@ -22,6 +22,18 @@ OWN = ("batch_tokens", "workers", "glossary", "require", "forbid", "keep", "repl
 SCORES = "score = log-probability / tokens^X, the end mark counted"
 
 
+_Count = Annotated[
+    int | None, Option("--n-best", "--num-return", help="answers a line, as NUMBER ||| TEXT ||| log-probability ||| score")
+]
+_Ngram = Annotated[int | None, Option("--no-repeat-ngram-size", "--block-ngram-repeat", help="no n tokens twice; 0: off")]
+_Kept = Annotated[
+    list[str] | None, Option(help="carry through unchanged: tags, variables, urls, emails, code, or a regular expression")
+]
+_Unknown = Annotated[
+    bool | None, Option("--replace-unknown", help="unknown tokens become the source word that was looked at")
+]
+
+
 def command(
     model: Annotated[str, Argument(help="model folder, or name on the Hugging Face hub")],
     text: Annotated[list[str] | None, Argument(help="texts to translate; none: lines of stdin")] = None,
@@ -32,10 +44,7 @@ def command(
     length_penalty: Annotated[float | None, Option("--length-penalty", "--alpha", help=f"X in {SCORES}")] = None,
     length_form: Annotated[str | None, Option(help="power (as above) or gnmt: ((5 + tokens) / 6)^X")] = None,
     coverage_penalty: Annotated[float | None, Option(help="weight of GNMT's coverage penalty")] = None,
-    num_return: Annotated[
-        int | None,
-        Option("--n-best", "--num-return", help="answers a line, as NUMBER ||| TEXT ||| log-probability ||| score"),
-    ] = None,
+    num_return: _Count = None,
     min_length: Annotated[int | None, Option(help="fewest tokens of an answer")] = None,
     max_length: Annotated[int | None, Option("--max-length", "--max-new-tokens", help="most tokens of an answer")] = None,
     stopping: Annotated[str | None, Option(help="standard, first or exhaustive")] = None,
@@ -46,21 +55,14 @@ def command(
     min_p: Annotated[float | None, Option(help="sample from tokens at least this share as likely as the best")] = None,
     seed: Annotated[int | None, Option(help="of sampling")] = None,
     repetition_penalty: Annotated[float | None, Option(help="above 1: avoid tokens already written")] = None,
-    no_repeat_ngram_size: Annotated[
-        int | None, Option("--no-repeat-ngram-size", "--block-ngram-repeat", help="no n tokens twice; 0: off")
-    ] = None,
+    no_repeat_ngram_size: _Ngram = None,
     glossary: Annotated[
         str | None, Option(help="lines TERM<tab>TRANSLATION|ANOTHER: one must stand where the term does")
     ] = None,
     require: Annotated[list[str] | None, Option(help="phrase of every translation; PHRASE|PHRASE: either")] = None,
     forbid: Annotated[list[str] | None, Option(help="phrase of no translation")] = None,
-    keep: Annotated[
-        list[str] | None,
-        Option(help="carry through unchanged: tags, variables, urls, emails, code, or a regular expression"),
-    ] = None,
-    replace_unknown: Annotated[
-        bool | None, Option("--replace-unknown", help="unknown tokens become the source word that was looked at")
-    ] = None,
+    keep: _Kept = None,
+    replace_unknown: _Unknown = None,
     batch_tokens: Annotated[int | None, Option(min=1, help="source tokens of a batch; changes speed, not answers")] = None,
     workers: Annotated[int, Option(min=1, help="processes of one thread each (CPU)")] = 1,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
@@ -68,9 +70,7 @@ def command(
     engine: Annotated[str, Option(help="regard, ctranslate2, or with small weights ctranslate2:int8")] = "regard",
 ) -> None:
     """Translate texts given as arguments, or else lines of stdin, one line for each; empty lines stay empty."""
-    options = {name: value for name, value in locals().items() if name not in PLACES and value not in (None, [])}
-    if jsonl:
-        options["confidence"] = True
+    options = _asked(locals())
     texts = chunks(text, input, "lines to translate")
     translator = _load(model, device, dtype, engine, options)
     report = Report()
@@ -83,6 +83,12 @@ def command(
                     file.write(line.encode("utf-8", "backslashreplace") + b"\n")
             file.flush()
     report.close()
+
+
+def _asked(named: dict[str, Any]) -> dict[str, Any]:
+    """Of what the command line says, the options of `Translator.translate`."""
+    options = {name: value for name, value in named.items() if name not in PLACES and value not in (None, [])}
+    return options | {"confidence": True} if named["jsonl"] else options
 
 
 def _load(model: str, device: str | None, dtype: str | None, engine: str, options: dict[str, Any]) -> Any:

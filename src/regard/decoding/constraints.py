@@ -90,6 +90,11 @@ class Constraints:
         if self.phrases is not None:
             self.phrases.wrote(tokens)
 
+    def spread(self, sentences: Sequence[int]) -> None:
+        """A row for each of these sentences, before the first token."""
+        if self.phrases is not None:
+            self.phrases.spread(sentences)
+
     def take(self, rows: Tensor) -> None:
         """Row i becomes a copy of row rows[i]."""
         if self.phrases is not None:

@@ -91,8 +91,7 @@ def search(
         lines = [line for line in range(rows) for _ in range(copies)]
         names = [(line if numbers is None else numbers[line], n) for line in range(rows) for n in range(copies)]
         limits = [limits[line] for line in lines]
-        if constraints.phrases is not None:
-            constraints.phrases.spread(lines)
+        constraints.spread(lines)
         reader.start(max(limits), copies)
         sampler = Sampler(options, draws(options.seed, names, limits).to(inputs.device))
         drawn = _one_each(reader, sampler, constraints, limits, lines, progress if copies == 1 else None)
