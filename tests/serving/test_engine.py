@@ -126,6 +126,13 @@ def test_prompts_join_those_that_run(engine: Engine, generator: Any) -> None:
     assert engine.lanes["tales"].statistics.batches < 12
 
 
+def test_those_who_ask_at_about_the_same_time_share_a_batch(engine_of: Callable[..., Engine], translator: Any) -> None:
+    engine = engine_of([Served("en-fr", translator)], window=1.0)
+    tickets = [engine.submit("en-fr", Wish("translate"), [Source(text)]) for text in TEXTS]
+    assert [ticket.result()[0].translation.text for ticket in tickets] == translator.translate(TEXTS)
+    assert engine.lanes["en-fr"].statistics.batches == 1
+
+
 def test_vectors_and_labels(engine: Engine, embedder: Any, classifier: Any) -> None:
     found = engine.submit("vectors", Wish("embed"), TEXTS).result()
     for row, text in zip(found, TEXTS):

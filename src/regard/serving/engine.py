@@ -64,6 +64,7 @@ class Lane:
         self.waiting = Waiting(limits.waiting)
         self.changed = threading.Condition()
         self.desks: list[Tickets] = []
+        self.last = 1
         self.closed = False
         makers = [Worker] if workers == 1 else [Remote] * workers
         self.threads = [
@@ -99,15 +100,22 @@ class Lane:
                 idle = not self.desks
                 while not len(self.waiting) and not self.closed:
                     self.changed.wait()
-                if idle and not self.closed and self.limits.window:
-                    until = time.monotonic() + self.limits.window
-                    while self.waiting.tokens < budget and (left := until - time.monotonic()) > 0:
-                        self.changed.wait(left)
+                if idle and not self.closed:
+                    self._gather(budget)
                 batch = self.waiting.take(budget)
                 if batch:
                     return batch
                 if self.closed:
                     return []
+
+    def _gather(self, budget: int) -> None:
+        """Give those a moment who ask at about the same time: longer where many were answered together just now, since they
+        may all ask again."""
+        until = time.monotonic() + self.limits.window * min(8.0, max(1.0, self.last / 8))
+        while (left := until - time.monotonic()) > 0:
+            if self.waiting.tokens >= budget or len(self.waiting) >= self.last > 1:
+                return
+            self.changed.wait(left)
 
     def _more(self, like: Unit, used: int, least: int) -> list[Unit]:
         """Units that may join a batch that runs already, unless somebody who cannot is next in turn."""
@@ -131,6 +139,7 @@ class Lane:
             finally:
                 with self.changed:
                     self.desks.remove(desk)
+                    self.last = len(desk.units)
                     self.statistics.count(desk.units, time.perf_counter() - began)
                     self.statistics.cancelled += sum(unit.ticket.future.cancelled() for unit in desk.units)
                     self.changed.notify_all()

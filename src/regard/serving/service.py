@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from regard.serving.languages import nearest
 from regard.serving.refusals import RefusalError
 from regard.serving.sentences import Sentence
 from regard.serving.served import Served, Source, Wish
-from regard.serving.waiting import Following, answers, submit, told
+from regard.serving.waiting import Following, answers, aside, submit, told
 
 
 @dataclass
@@ -130,10 +129,10 @@ class Service:
         self, served: Served, texts: Sequence[str], wish: Wish, how: How | None = None, request: str = ""
     ) -> list[Text]:
         """Texts, sentence by sentence. request: its name in logs."""
-        parts, sources = await asyncio.to_thread(self._sources, served, texts, how or How(), False)
-        ticket = await submit(self.engine, served.name, wish, sources, None, request)
-        found = await answers(ticket)
-        self.characters += sum(map(len, texts))
+        size = sum(map(len, texts))
+        parts, sources = await aside(size, self._sources, served, texts, how or How(), False)
+        found = await answers(await submit(self.engine, served.name, wish, sources, None, request, size))
+        self.characters += size
         return self._joined(parts, found)
 
     async def follow(
@@ -141,9 +140,9 @@ class Service:
     ) -> tuple[list[Sentence], AsyncIterator[tuple[int, str, Any]]]:
         """One text, told as it becomes certain: its sentences, and an iterator over (sentence, further text, None) and, once
         a sentence is done, (sentence, rest of its text, answer)."""
-        parts, sources = await asyncio.to_thread(self._sources, served, [text], how or How(), True)
+        parts, sources = await aside(len(text), self._sources, served, [text], how or How(), True)
         following = Following()
-        ticket = await submit(self.engine, served.name, wish, sources, following.listen, request)
+        ticket = await submit(self.engine, served.name, wish, sources, following.listen, request, len(text))
         self.characters += len(text)
         return parts[0], told(following.events(ticket), lambda one: one.translation.text)
 

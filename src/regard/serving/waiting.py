@@ -5,21 +5,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.serving.engine import Engine
 from regard.serving.queue import Listen, Ticket
 from regard.serving.served import Wish
 
+INLINE = 4000
+"""Characters that are cut and counted within a millisecond or two: to hand them to a thread would take longer."""
+T = TypeVar("T")
 Event = tuple[int, str | None, Any]
 """The number of a unit, and further text of its answer or, with None, the answer."""
 
 
+async def aside(size: int, call: Callable[..., T], *given: Any) -> T:
+    """call(*given), in a thread if it works on so many characters that the event loop would stand still meanwhile."""
+    return call(*given) if size <= INLINE else await asyncio.to_thread(call, *given)
+
+
 async def submit(
-    engine: Engine, name: str, wish: Wish, payloads: Sequence[Any], listen: Listen | None = None, request: str = ""
+    engine: Engine,
+    name: str,
+    wish: Wish,
+    payloads: Sequence[Any],
+    listen: Listen | None = None,
+    request: str = "",
+    size: int = INLINE + 1,
 ) -> Ticket:
-    """Engine.submit, which counts tokens, in a thread. A caller that is cancelled meanwhile leaves no work behind."""
-    task = asyncio.ensure_future(asyncio.to_thread(engine.submit, name, wish, payloads, listen, request))
+    """Engine.submit, which counts tokens: see `aside`. A caller that is cancelled meanwhile leaves no work behind."""
+    task = asyncio.ensure_future(aside(size, engine.submit, name, wish, payloads, listen, request))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
