@@ -84,7 +84,7 @@ def test_answers_do_not_depend_on_who_else_asks_s_serve_02(engine: Engine, trans
 
 
 def test_a_very_large_request_s_serve_03(engine: Engine, translator: Any) -> None:
-    """1500 short lines in one request, against one by one (of 50 that are different)."""
+    """1500 short lines in one request, against one by one (of 50 that are different); in their order (S-DATA-11)."""
     known = lines(50, 2, 4)
     asked = [known[n * 7 % 50] for n in range(1500)]
     alone = {text: translator.translate([text])[0] for text in known}
