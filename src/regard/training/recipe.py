@@ -135,14 +135,14 @@ def check(source: Source) -> Recipe:
     known = keys_of(Recipe)
     raw = source.values.get("model", {})
     chosen = raw.get("architecture") if isinstance(raw, dict) else None
-    if isinstance(raw, dict) and chosen is None and raw.get("from") is None:
-        raise UserError(f"{source.place(('model', 'architecture'))}: model.architecture is missing")
     signature = _signature(chosen) if isinstance(chosen, str) and chosen in _architectures() else {}
     known += [f"model.{name}" for name in signature]
     try:
         recipe = Recipe.model_validate(source.values)
     except ValidationError as error:
         raise refuse(error, source, known) from None
+    if recipe.model.architecture is None and recipe.model.folder is None:
+        raise UserError(f"{source.place(('model', 'architecture'))}: model.architecture is missing")
     if recipe.model.architecture is None:  # the folder that it comes from will tell
         return recipe
     if recipe.model.architecture not in _architectures():
