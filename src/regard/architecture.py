@@ -165,7 +165,7 @@ class Model(nn.Module):
         return answer
 
     def _layout(self, half: Any, ids: Tensor, layout: Layout | None, side: Literal["both", "right"]) -> Layout:
-        layout = half.embed.place(ids, self.pad, side) if layout is None else layout
-        if not self.packs and not layout.whole and int(layout.document.amax()) > 0:
+        placed: Layout = half.embed.place(ids, self.pad, side) if layout is None else layout
+        if not self.packs and not placed.whole and int(placed.document.amax()) > 0:
             raise ValueError("this model reads token after token through one state: it cannot keep packed documents apart")
-        return layout
+        return placed

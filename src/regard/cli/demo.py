@@ -99,10 +99,10 @@ def picture(translator: Translator, samples: list[Pair], texts: list[str]) -> st
 
     both = zip(samples, texts, strict=True)
     one, text = max(both, key=lambda pair: (pair[0].target == pair[1], len(pair[0].source)))
-    source, target = translator.tokenizers.source, translator.tokenizers.target
-    read, written = source.tokens(one.source), target.tokens(text)
+    read, written = translator.tokenizers.source.tokens(one.source), translator.tokenizers.target.tokens(text)
     few = 2 * len(read.ids) + 10  # a model that has learned nothing writes without end
-    weights = align(translator.model, [*read.ids, source.eos], [target.bos, *written.ids][:few])
+    begin, end = translator.marks()
+    weights = align(translator.model, [*read.ids, end], [begin, *written.ids][:few])
     columns = [one.source[start:end] for start, end in read.offsets]
     rows = [text[start:end] for start, end in written.offsets]
     width = shutil.get_terminal_size().columns

@@ -94,7 +94,8 @@ class Muon(torch.optim.Adam):
         for shape, pairs in alike.items():  # matrices of one shape in one product: small ones cost their overhead
             moves = orthogonal(torch.stack([update for update, _ in pairs])).unbind()
             size = group["lr"] * ROOT_MEAN_SQUARE * max(shape) ** 0.5
-            torch._foreach_add_([piece for _, piece in pairs], list(moves), alpha=-size)
+            for (_, piece), move in zip(pairs, moves, strict=True):
+                piece.add_(move, alpha=-size)
 
 
 def _pieces(update: Tensor, weight: Tensor, rows: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
