@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from pathlib import Path
 
 import pytest
 
-from regard.cli.streams import Writer, argument, chunks, one_line, out
+from regard.cli.streams import Writer, argument, chunks, heard, one_line, out
 from regard.errors import UserError
 
 
@@ -50,3 +51,12 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         broken()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_logger_is_as_before_whatever_happens() -> None:
+    log = logging.getLogger("regard.translator")
+    before = log.level
+    with pytest.raises(KeyError), heard("regard.translator", logging.ERROR):
+        assert not log.isEnabledFor(logging.WARNING)
+        raise KeyError
+    assert log.level == before

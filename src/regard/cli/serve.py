@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from regard.cli.streams import heard
 from regard.errors import UserError
 
 NEEDS = ("fastapi", "uvicorn", "prometheus_client", "sentencex")
@@ -73,11 +74,11 @@ def _serve(given: dict[str, Any]) -> None:
     limits = Limits(**{field.name: named[field.name] for field in fields(Limits) if field.name in named})
     keys = tuple(key for key in (*(given["api_key"] or ()), os.environ.get("REGARD_API_KEY", "")) if key)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("regard.serving").setLevel(logging.INFO)
-    logging.getLogger("regard.translator").setLevel(logging.ERROR)  # what it warns of is part of the answers
     host, names, path = given["host"], given["allow_host"], given["root_path"]
     hosts = None if names is None and not _is_local(host) else tuple(name.lower() for name in names or ())
-    with listen(host, given["port"]) as listening:
+    # what the translator warns of is part of the answers
+    quiet = heard("regard.translator", logging.ERROR)
+    with heard("regard.serving", logging.INFO), quiet, listen(host, given["port"]) as listening:
         engine = Engine(open_models(given["model"], given["device"], given["dtype"]), limits, given["workers"])
         address = f"http://{'[' + host + ']' if ':' in host else host}:{listening.getsockname()[1]}{path}"
         listening.listen(1024)  # whoever comes from now on is answered

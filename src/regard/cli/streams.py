@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import sys
@@ -127,3 +128,15 @@ class Writer:
         """Write the document, if there is to be one, with the answers under `name`."""
         if self.document is not None:
             write_json(self.document, {name: self._kept})
+
+
+@contextmanager
+def heard(name: str, level: int) -> Iterator[None]:
+    """Hear of one logger's messages those of a level and above alone, within the block."""
+    log = logging.getLogger(name)
+    before = log.level
+    log.setLevel(level)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from regard.cli.streams import chunks, one_line, out
+from regard.cli.streams import chunks, heard, one_line, out
 
 NAMED = 10
 """So many lines of a kind are named on stderr; further ones are counted."""
@@ -74,7 +74,7 @@ def command(
     texts = chunks(text, input, "lines to translate")
     translator = _load(model, device, dtype, engine, options)
     report = Report()
-    with out(output) as file, _quiet():
+    with out(output) as file, heard("regard.translator", logging.ERROR):
         for chunk in texts:
             answers = translator.translate(chunk, details=True, first=report.lines, **options)
             for answer in answers:
@@ -106,20 +106,6 @@ def _load(model: str, device: str | None, dtype: str | None, engine: str, option
 
     run = running_in(engine)
     return run(load(model, device, dtype))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the translator's own warnings: what it warns of is named line by line here."""
-    import logging
-
-    log = logging.getLogger("regard.translator")
-    before = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
 
 
 def _text(answer: Any, number: int, count: int | None) -> Iterable[str]:
