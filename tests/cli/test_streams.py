@@ -56,7 +56,12 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_a_logger_is_as_before_whatever_happens() -> None:
     log = logging.getLogger("regard.translator")
     before = log.level
-    with pytest.raises(KeyError), heard("regard.translator", logging.ERROR):
-        assert not log.isEnabledFor(logging.WARNING)
-        raise KeyError
+
+    def fail() -> None:
+        with heard("regard.translator", logging.ERROR):
+            assert not log.isEnabledFor(logging.WARNING)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     assert log.level == before
