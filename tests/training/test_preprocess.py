@@ -6,7 +6,7 @@ import pytest
 
 from regard.errors import UserError
 from regard.text.corpus import Pair
-from regard.training.preprocess import STEPS, preprocess, preprocess_source
+from regard.training.preprocess import STEPS, preprocess
 from regard.training.sections import Data
 
 
@@ -21,13 +21,11 @@ def test_moses_lc_lowers_normalises_and_splits_both_sides() -> None:
     assert rows[0].source.startswith("a dog")
     assert rows[0].source.endswith("it ?")
     assert rows[0].target.split()[0] == "l&apos;"
-    assert preprocess_source(["A Dog."], ["moses-lc"], "en", "fr") == ["a dog ."]
 
 
 def test_steps_are_done_in_order_and_none_changes_nothing() -> None:
     rows = [Pair("A", "B1", 1)]
     assert preprocess(rows, [], "en", "fr") == rows
-    assert preprocess_source(["A"], ["no-stress"], "en", "fr") == ["A"]
     with pytest.raises(UserError, match=r"data.preprocess: unknown step 'upper'; known: moses-lc, no-stress"):
         preprocess(rows, ["upper"], "en", "fr")
 

@@ -6,10 +6,10 @@ from typing import Literal, Protocol
 
 from torch import Tensor, nn
 
-from regard.layers.attention import Attention
 from regard.layers.feedforward import FeedForward
 from regard.layers.frame import Frame
 from regard.layers.kernels import Dropout
+from regard.layers.masks import Mask
 from regard.layers.norms import LayerNorm, Norm
 from regard.layers.part import part
 from regard.layers.state import Cache, Memory
@@ -18,7 +18,8 @@ from regard.layers.state import Cache, Memory
 class Attending(Protocol):
     """A description of attention."""
 
-    mask: object
+    @property
+    def mask(self) -> Mask: ...
 
     def build(self, d_model: int) -> nn.Module: ...
 
@@ -28,9 +29,9 @@ class Block:
     """Sub-layers of a Transformer's layer. placement: "post" as published, norm(x + f(x)), or "pre", x + f(norm(x))
     (Xiong et al. 2020). dropout: on what each sub-layer gives, before it is added."""
 
-    attention: Attention
+    attention: Attending
     feedforward: FeedForward
-    cross: Attention | None = None
+    cross: Attending | None = None
     norm: Norm = LayerNorm()
     placement: Literal["post", "pre"] = "post"
     dropout: float = 0.0

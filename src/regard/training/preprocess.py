@@ -43,8 +43,3 @@ def preprocess(pairs: Sequence[Pair], steps: Sequence[str], source: str, target:
         left, right = STEPS[name](source, target)
         pairs = [replace(pair, source=left(pair.source), target=right(pair.target)) for pair in pairs]
     return list(pairs)
-
-
-def preprocess_source(texts: Sequence[str], steps: Sequence[str], source: str, target: str) -> list[str]:
-    """What `preprocess` does to the source side, for text that a model trained so is to translate."""
-    return [pair.source for pair in preprocess([Pair(text, "", 0) for text in texts], steps, source, target)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import torch
 from regard.architecture import Model
 from regard.batches import Limits, ordered
 from regard.batches.data import Examples, TokenisedPairs
+from regard.batches.objectives import Objective
 from regard.batches.objectives_classes import Classes, segment_counts
 from regard.errors import UserError
 from regard.evaluation.classes import accuracy, macro_f1
 from regard.layers.heads import IGNORED
 from regard.text.corpus import Pair
+from regard.text.grammar import Split
 from regard.text.tokenizer import Tokenizer
 from regard.training.prepare import Prepared
 from regard.training.recipe import Recipe
@@ -28,30 +31,58 @@ PICTURES = 500
 """Images that are judged at once."""
 
 
+@dataclass(frozen=True)
+class Kind:
+    """How texts with classes are read. units, names: what they and their classes are called. read: a split's pairs. texts:
+    what a tokenizer learns from. classes: those of a pair. encode: pairs as ids. objective: made with the id of padding."""
+
+    units: str
+    names: str
+    head: str
+    read: Callable[[Recipe, Split], list[Pair]]
+    texts: Callable[[Pair], Iterable[str]]
+    classes: Callable[[Pair], Iterable[str]]
+    encode: Callable[[Sequence[Pair], Tokenizer, list[str], int | None, str], TokenisedPairs]
+    objective: Callable[[int], Objective]
+
+
 def prepare(recipe: Recipe, cache: Path) -> Prepared:
     """Read texts and their classes. Texts longer than data.max_length are cut, in training only with on_long: cut."""
-    train, report = cleaned(recipe, labelled(recipe, "train"))
-    valid, test = labelled(recipe, "valid"), labelled(recipe, "test")
+    its = Kind("texts", "classes", "class", labelled, lambda pair: pair.source.split(BETWEEN), _class, _encoded, Classes)
+    return prepare_classes(recipe, cache, its)
+
+
+def _class(pair: Pair) -> list[str]:
+    return [pair.target]
+
+
+def prepare_classes(recipe: Recipe, cache: Path, its: Kind) -> Prepared:
+    """Read and tokenise what has classes. UserError without validation data, or for fewer than two classes."""
+    train, report = cleaned(recipe, its.read(recipe, "train"))
+    valid, test = its.read(recipe, "valid"), its.read(recipe, "test")
     if not valid:
-        raise UserError("data.valid: no validation texts; name a file of texts with classes that are not learned from")
+        raise UserError(
+            f"data.valid: no validation {its.units}; name a file of {its.units} with {its.names} that are not learned from"
+        )
     start = start_of(recipe)
-    halves = [half for pair in train for half in pair.source.split(BETWEEN)]
-    tokenizers = tokenizer_of_texts(recipe, halves, cache) if start is None else start.tokenizers
-    tokenizer, labels = tokenizers.source, labels_of([pair.target for pair in train], recipe, start)
-    short = recipe.data.max_length if recipe.training.on_long == "cut" else None
+    texts = [text for pair in train for text in its.texts(pair)]
+    tokenizers = tokenizer_of_texts(recipe, texts, cache) if start is None else start.tokenizers
+    tokenizer = tokenizers.source
+    labels = labels_of((name for pair in train for name in its.classes(pair)), recipe, start)
     longest = recipe.data.max_length
+    short = longest if recipe.training.on_long == "cut" else None
     return Prepared(
-        train=_encoded(train, tokenizer, labels, short, "training data"),
-        valid=_encoded(valid, tokenizer, labels, longest, "validation data"),
+        train=its.encode(train, tokenizer, labels, short, "training data"),
+        valid=its.encode(valid, tokenizer, labels, longest, "validation data"),
         valid_pairs=[],
         test_pairs=[],
         tokenizers=tokenizers,
         report=report,
         name=recipe.data.name or str(recipe.data.train),
         notes=report.lines() if report.kept < report.total else [],
-        test=_encoded(test, tokenizer, labels, longest, "test data") if test else None,
-        objective=Classes(tokenizer.pad or 0),
-        given={"head": "class", "classes": len(labels)},
+        test=its.encode(test, tokenizer, labels, longest, "test data") if test else None,
+        objective=its.objective(tokenizer.pad or 0),
+        given={"head": its.head, "classes": len(labels)},
         labels=labels,
         start=start,
     )

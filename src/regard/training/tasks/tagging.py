@@ -11,47 +11,27 @@ from regard.batches.objectives_classes import Tags
 from regard.errors import UserError
 from regard.evaluation.classes import accuracy, macro_f1, span_f1
 from regard.text.corpus import Pair
+from regard.text.grammar import Split
 from regard.text.tokenizer import Tokenizer
 from regard.training.prepare import Prepared
 from regard.training.recipe import Recipe
-from regard.training.start import start_of
-from regard.training.tasks.classification import answers, labels_of
-from regard.training.texts import cleaned, labelled
-from regard.training.tokenizers import tokenizer_of_texts
+from regard.training.tasks.classification import Kind, answers, prepare_classes
+from regard.training.texts import labelled
 from regard.training.validate import Look, Verdict
 
 
 def prepare(recipe: Recipe, cache: Path) -> Prepared:
     """Read sentences and their tags: words with spaces between, and as many tags."""
-    train, report = cleaned(recipe, _checked(recipe, "train", labelled(recipe, "train")))
-    valid = _checked(recipe, "valid", labelled(recipe, "valid"))
-    test = _checked(recipe, "test", labelled(recipe, "test"))
-    if not valid:
-        raise UserError("data.valid: no validation sentences; name a file of sentences with tags that are not learned from")
-    start = start_of(recipe)
-    tokenizers = tokenizer_of_texts(recipe, [one.source for one in train], cache) if start is None else start.tokenizers
-    tokenizer = tokenizers.source
-    labels = labels_of((tag for pair in train for tag in pair.target.split()), recipe, start)
-    short = recipe.data.max_length if recipe.training.on_long == "cut" else None
-    longest = recipe.data.max_length
-    return Prepared(
-        train=_encoded(train, tokenizer, labels, short, "training data"),
-        valid=_encoded(valid, tokenizer, labels, longest, "validation data"),
-        valid_pairs=[],
-        test_pairs=[],
-        tokenizers=tokenizers,
-        report=report,
-        name=recipe.data.name or str(recipe.data.train),
-        notes=report.lines() if report.kept < report.total else [],
-        test=_encoded(test, tokenizer, labels, longest, "test data") if test else None,
-        objective=Tags(tokenizer.pad or 0),
-        given={"head": "tokens", "classes": len(labels)},
-        labels=labels,
-        start=start,
-    )
+    its = Kind("sentences", "tags", "tokens", _tagged, lambda pair: [pair.source], _names, _encoded, Tags)
+    return prepare_classes(recipe, cache, its)
 
 
-def _checked(recipe: Recipe, split: str, pairs: list[Pair]) -> list[Pair]:
+def _names(pair: Pair) -> list[str]:
+    return pair.target.split()
+
+
+def _tagged(recipe: Recipe, split: Split) -> list[Pair]:
+    pairs = labelled(recipe, split)
     for pair in pairs:
         words, tags = len(pair.source.split()), len(pair.target.split())
         if words != tags:
