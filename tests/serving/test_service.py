@@ -11,7 +11,7 @@ import pytest
 
 from regard.serving.engine import Engine
 from regard.serving.refusals import RefusalError
-from regard.serving.sentences import split
+from regard.text.sentences import split
 from regard.serving.served import Served, Translated
 from regard.serving.service import How, Service, Text, confidence
 

@@ -15,7 +15,7 @@ from regard.serving.bodies import Body, read, takes
 from regard.serving.generating import Prompt
 from regard.serving.linking import Link, links_words
 from regard.serving.refusals import RefusalError, body, refusal
-from regard.serving.sentences import Sentence
+from regard.text.sentences import Sentence
 from regard.serving.served import Served, Translated, Wish
 from regard.serving.service import How, Service, Text, confidence
 from regard.serving.waiting import Following, answers, submit, told

@@ -137,8 +137,7 @@ class Served:
 
     def fits(self, text: str) -> bool:
         """Whether the model reads all of a text."""
-        room = self.limit - 8  # what the template puts around it
-        return len(text.encode("utf-8", "replace")) <= room or len(self.loaded.tokenizer.encode(text)) <= room
+        return self.loaded.fits(text)
 
     def run(self, wish: Wish, payloads: Sequence[Any], desk: Desk) -> None:
         """Do a batch of one wish. Whatever it raises, answers that were given stay given."""

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.serving import sentences
+from regard.text import sentences
 from regard.serving.engine import Engine
 from regard.serving.languages import nearest
 from regard.serving.refusals import RefusalError
-from regard.serving.sentences import Sentence
+from regard.text.sentences import Sentence
 from regard.serving.served import Served, Source, Wish
 from regard.serving.waiting import Following, answers, aside, submit, told
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.serving.sentences import join, split, whole
+from regard.text.sentences import join, split, whole
 
 TRICKY = 'Mr. Smith came.  He said: "Hi!"\n\n\t你好。你在哪里？\u3000OK…\r\n Dr.\u00a0No.\u2028Yes. '
 

@@ -1,0 +1,258 @@
+"""Long texts and documents through a translator that reads sentences: cut, translated, put together again, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from regard.errors import UserError
+from regard.text import formats
+from regard.text.formats.document import MARK, Document, cut, whole
+from regard.text.kept import find, put_back, take_out
+from regard.text.sentences import Sentence
+from regard.text.sentences import split as split_text
+from regard.text.sentences import whole as one_sentence
+from regard.text.words import has_letters
+
+Split = Literal["sentences", "no"]
+LAYOUT = "layout"
+"""The flag of a segment that was left as it was."""
+
+
+@dataclass
+class Passage:
+    """A line or segment and its translation. flags: of all its sentences; sentences: the Translation of each that was asked
+    for. text: the source itself where a document would not have been the same document with the translation."""
+
+    source: str
+    text: str
+    flags: list[str] = field(default_factory=list)
+    sentences: list[Any] = field(default_factory=list)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the source of a sentence lost its end."""
+        return any(one.truncated for one in self.sentences)
+
+    @property
+    def finished(self) -> bool:
+        """Whether no sentence was cut by the length limit."""
+        return all(one.finished for one in self.sentences)
+
+    @property
+    def unkept(self) -> list[str]:
+        """Promises that a sentence does not keep."""
+        return [phrase for one in self.sentences for phrase in one.unkept]
+
+    def json(self) -> dict[str, Any]:
+        """The same as JSON types."""
+        sentences = [one.json() for one in self.sentences]
+        return {"source": self.source, "text": self.text, "flags": self.flags, "sentences": sentences}
+
+
+@dataclass
+class TranslatedDocument:
+    """text: the whole document. passages: what was translated in it, in order."""
+
+    text: str
+    passages: list[Passage]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is translated at once: marks and white space, a text, marks and white space."""
+
+    before: str
+    core: str
+    after: str
+
+
+@dataclass
+class Job:
+    """Texts cut into units. sources: what is to be translated, each text once."""
+
+    texts: list[str]
+    units: list[list[Unit]]
+
+    @classmethod
+    def of(
+        cls,
+        texts: Sequence[str],
+        split: Split = "sentences",
+        language: str | None = None,
+        fits: Callable[[str], bool] | None = None,
+    ) -> Job:
+        """split: "sentences", or "no" for texts that are one each. language: of the texts, such as "en". fits: whether the
+        model reads all of a text. UserError if the library for splitting is not installed."""
+        if split not in ("sentences", "no"):
+            raise UserError(f"split is {split!r}, should be sentences or no")
+        return cls(list(texts), [_units(text, split, language, fits) for text in texts])
+
+    @property
+    def sources(self) -> list[str]:
+        """Every text that has letters, once."""
+        return list(dict.fromkeys(unit.core for row in self.units for unit in row if has_letters(unit.core)))
+
+    def passages(self, answers: Sequence[Any]) -> list[Passage]:
+        """A passage for each text, from a Translation for each of `sources`."""
+        known = dict(zip(self.sources, answers, strict=True))
+        found = []
+        for text, row in zip(self.texts, self.units):
+            asked = [known[unit.core] for unit in row if unit.core in known]
+            flags = list(dict.fromkeys(flag for one in asked for flag in one.flags))
+            parts = [unit.before + _answer(unit, known) + unit.after for unit in row]
+            found.append(Passage(text, "".join(parts), flags, asked))
+        return found
+
+
+def _answer(unit: Unit, known: dict[str, Any]) -> str:
+    """The translation of a unit; the source itself where it is empty or there is nothing to translate."""
+    answer = known.get(unit.core)
+    return unit.core if answer is None or not MARK.sub("", answer.text).strip() else answer.text
+
+
+def _units(text: str, split: Split, language: str | None, fits: Callable[[str], bool] | None) -> list[Unit]:
+    """The sentences of a text with neutral marks in it; marks at their edges stand outside."""
+    parts = cut(text)
+    plain = "".join(parts[::2])
+    found = one_sentence(plain) if split == "no" else split_text(plain, language, True, fits)
+    places: list[tuple[int, str]] = []
+    at = 0
+    for number in range(0, len(parts) - 1, 2):
+        at += len(parts[number])
+        places.append((at, parts[number + 1]))
+    units = []
+    for number, sentence in enumerate(found):
+        start, end = sentence.start - len(sentence.before), sentence.start + len(sentence.core + sentence.after)
+        last = number == len(found) - 1
+        inside = []
+        while places and (places[0][0] < end or last or (places[0][0] == end and places[0][1].startswith("</"))):
+            place, mark = places.pop(0)
+            inside.append((place - start, mark))
+        units.append(_edged(_marked(sentence, inside)))
+    return units or [Unit("".join(parts), "", "")]
+
+
+def _marked(sentence: Sentence, inside: Sequence[tuple[int, str]]) -> str:
+    """The text of a sentence with its marks in it again."""
+    text = sentence.before + sentence.core + sentence.after
+    for place, mark in reversed(inside):
+        text = text[:place] + mark + text[place:]
+    return text
+
+
+def _edged(text: str) -> Unit:
+    """A text without the marks and white space around it, as far as these marks belong to no word in it."""
+    parts, before, after = cut(text), "", ""
+    while len(parts) > 1:
+        first, last, blank = parts[1], parts[-2], (not parts[0].strip(), not parts[-1].strip())
+        other, opening = first.replace("<", "</"), last.replace("/", "")
+        if blank[0] and (first.startswith("<x") or (other not in parts and opening != first)):
+            before += parts[0] + first
+            del parts[:2]
+        elif blank[1] and (last.startswith("<x") or (last.startswith("</") and opening not in parts)):
+            after = last + parts[-1] + after
+            del parts[-2:]
+        elif all(blank) and opening == first:
+            before, after = before + parts[0] + first, last + parts[-1] + after
+            parts = parts[2:-2]
+        else:
+            break
+    core = "".join(parts)
+    lead, last = len(core) - len(core.lstrip()), len(core.rstrip())
+    if lead >= last:
+        return Unit(before + core + after, "", "")
+    return Unit(before + core[:lead], core[lead:last], core[last:] + after)
+
+
+@dataclass
+class DocumentJob:
+    """A document cut into units, to be translated by whoever calls `finish` with the answers. keep: for the translator."""
+
+    document: Document
+    job: Job
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        format: str,
+        split: Split = "sentences",
+        attributes: bool = False,
+        language: str | None = None,
+        fits: Callable[[str], bool] | None = None,
+    ) -> DocumentJob:
+        """format: a name of `regard.text.formats.FORMATS`. attributes: of HTML, translate alt texts, titles and the like too.
+        The rest: see Job. UserError: no such format, or the text is none of it."""
+        document = formats.read(format, text, attributes)
+        return cls(document, Job.of([one.text for one in document.segments], split, language, fits))
+
+    @property
+    def keep(self) -> tuple[str, ...]:
+        """What the translator must carry through."""
+        return (MARK.pattern, *self.document.keep)
+
+    def finish(self, answers: Sequence[Any]) -> TranslatedDocument:
+        """The document with the answers to `job.sources`. Where the document would not be the same document with one, in
+        all but its words, the source stands there and the passage is flagged."""
+        passages = self.job.passages(answers)
+        for one, passage in zip(self.document.segments, passages):
+            if not whole(one, passage.text):
+                passage.text = _placed_again(passage.source, passage.text)
+                passage.flags.append("kept-guessed")
+        for number in self._faulty(passages, list(range(len(passages)))):
+            passages[number].text = passages[number].source
+            passages[number].flags.append(LAYOUT)
+        return TranslatedDocument(self._write(passages), passages)
+
+    def _write(self, passages: Sequence[Passage], numbers: Sequence[int] | None = None) -> str:
+        """The document with the passages of these numbers (None: of all) that are not left as they were."""
+        chosen = range(len(passages)) if numbers is None else numbers
+        texts: list[str | None] = [None] * len(passages)
+        for number in chosen:
+            if LAYOUT not in passages[number].flags:
+                texts[number] = passages[number].text
+        return self.document.write(texts, [n for n, one in enumerate(passages) if one.flags and texts[n] is not None])
+
+    def _faulty(self, passages: Sequence[Passage], numbers: list[int]) -> list[int]:
+        """Those of these passages that change more of the document than their own text; found by halving."""
+        if not numbers or not self.document.changed(self._write(passages, numbers)):
+            return []
+        if len(numbers) == 1:
+            return numbers
+        middle = len(numbers) // 2
+        return self._faulty(passages, numbers[:middle]) + self._faulty(passages, numbers[middle:]) or numbers
+
+
+def _placed_again(source: str, text: str) -> str:
+    """A translation that has lost or doubled marks, with all marks of the source at about the same places."""
+    plain, outs = take_out(source, find(source, MARK))
+    return put_back(plain, outs, MARK.sub("", text), [])
+
+
+def translate_document(
+    translator: Any,
+    text: str,
+    format: str = "text",
+    *,
+    split: Split = "sentences",
+    attributes: bool = False,
+    keep: str | Sequence[str] = (),
+    **options: Any,
+) -> TranslatedDocument:
+    """A document translated in place. options: of `Translator.translate`; keep: besides what the format keeps. The rest: see
+    DocumentJob. A translation that a catalogue (po) marks as doubtful is one with a flag, so its options look for all."""
+    fits, language = translator.fits, translator.meta.get("source")
+    job = DocumentJob.of(text, formats.named(format), split, attributes, language, fits)
+    kept = (*job.keep, *([keep] if isinstance(keep, str) else keep))
+    if format == "po":
+        options = {"confidence": True} | options
+    sources = job.job.sources
+    return job.finish(translator.translate(sources, details=True, keep=kept, **options) if sources else [])
+
+
+def translate_long(translator: Any, texts: Sequence[str], *, split: Split = "sentences", **options: Any) -> list[Passage]:
+    """Texts of any length, sentence by sentence, their white space kept. options: of `Translator.translate`."""
+    job = Job.of(texts, split, translator.meta.get("source"), translator.fits)
+    return job.passages(translator.translate(job.sources, details=True, **options) if job.sources else [])

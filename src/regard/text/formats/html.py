@@ -1,0 +1,197 @@
+"""HTML: the text of a page between its tags, as the standard library's parser reads it."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+from regard.text.formats.document import Document, Piece, Segment, segment
+
+INLINE = frozenset(
+    "a abbr acronym b bdi bdo big cite data del dfn em font i img ins label mark q ruby rb rp rt s small span strike strong "
+    "sub sup time u wbr".split()
+)
+"""Elements inside a sentence; all others end one."""
+OPAQUE = frozenset("code kbd samp var tt math svg script style pre textarea template object audio video canvas".split())
+"""Elements whose content is no text to translate. Those that are no block stand inside a sentence as one piece."""
+_BLOCKS = frozenset("script style pre textarea template object audio video canvas".split())
+VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+_TEXTUAL = re.compile(
+    r"""(?<![\w-])(?P<name>alt|title|placeholder|aria-label|label)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)')""", re.I
+)
+_META = re.compile(
+    r"""name\s*=\s*["']?(?:description|keywords|og:title|og:description)\b.*?content\s*=\s*"(?P<double>[^"]*)\"""", re.I | re.S
+)
+_NO = re.compile(r"""\btranslate\s*=\s*["']?no\b|\bclass\s*=\s*("[^"]*\bnotranslate\b|'[^']*\bnotranslate\b)""", re.I)
+_SPACE = re.compile(r"[ \t\r\n\f]+")
+
+
+@dataclass
+class Event:
+    """What the parser met: a tag (start, end, both at once), text, or another thing (comment, declaration)."""
+
+    kind: str
+    start: int
+    name: str = ""
+    end: int = 0
+
+
+class _Events(HTMLParser):
+    """The events of a page with their places."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self.found: list[Event] = []
+        self.lines = [0, *(match.end() for match in re.finditer("\n", text))]
+        self.feed(text)
+        self.close()
+        for one, after in zip(self.found, [*self.found[1:], Event("", len(text))]):
+            one.end = after.start
+
+    def _add(self, kind: str, name: str = "") -> None:
+        line, column = self.getpos()
+        self.found.append(Event(kind, self.lines[line - 1] + column, name))
+
+    def handle_starttag(self, tag: str, attrs: Sequence[object]) -> None:
+        self._add("both" if tag in VOID else "start", tag)
+
+    def handle_startendtag(self, tag: str, attrs: Sequence[object]) -> None:
+        self._add("both", tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._add("end", tag)
+
+    def handle_data(self, data: str) -> None:
+        self._add("text")
+
+    def handle_entityref(self, name: str) -> None:
+        self._add("text")
+
+    def handle_charref(self, name: str) -> None:
+        self._add("text")
+
+    def handle_comment(self, data: str) -> None:
+        self._add("other")
+
+    def handle_decl(self, decl: str) -> None:
+        self._add("other")
+
+    def handle_pi(self, data: str) -> None:
+        self._add("other")
+
+    def unknown_decl(self, data: str) -> None:
+        self._add("other")
+
+
+@dataclass
+class _Reader:
+    """Gathers runs of pieces that make a segment each."""
+
+    text: str
+    attributes: bool
+    segments: list[Segment] = field(default_factory=list)
+    run: list[Piece] = field(default_factory=list)
+
+    def read(self) -> list[Segment]:
+        """All segments of the page."""
+        events = _Events(self.text).found
+        at = 0
+        while at < len(events):
+            at = self._event(events, at)
+        self._flush()
+        return self.segments
+
+    def _event(self, events: list[Event], at: int) -> int:
+        """Take an event, or an element that is passed over whole; gives the number of the next."""
+        one = events[at]
+        if one.kind == "text":
+            plain = _SPACE.sub(" ", html.unescape(self.text[one.start : one.end]))
+            self.run.append(Piece("text", one.start, one.end, plain))
+            return at + 1
+        if one.kind == "other":
+            self.run.append(Piece("alone", one.start, one.end))
+            return at + 1
+        raw = self.text[one.start : one.end]
+        if one.kind == "start" and (one.name in OPAQUE or _NO.search(raw)):
+            last = _closing(events, at)
+            if one.name in _BLOCKS or one.name not in INLINE | OPAQUE:
+                self._flush()
+            else:
+                self.run.append(Piece("alone", one.start, events[last].end))
+            return last + 1
+        if one.name not in INLINE:
+            self._flush()
+        elif one.kind == "both":
+            self.run.append(Piece("alone", one.start, one.end))
+        else:
+            self.run.append(Piece("open" if one.kind == "start" else "close", one.start, one.end, one.name))
+        if self.attributes and one.kind != "end":
+            self._attributes(one)
+        return at + 1
+
+    def _attributes(self, one: Event) -> None:
+        raw = self.text[one.start : one.end]
+        found = [_META.search(raw)] if one.name == "meta" else _TEXTUAL.finditer(raw)
+        for match in found:
+            group = match and ("double" if match["double"] is not None else "single")
+            if match and group and match[group].strip():
+                start, end = (one.start + place for place in match.span(group))
+                made = segment([Piece("text", start, end, html.unescape(self.text[start:end]))])
+                self.segments += [made] if made else []
+
+    def _flush(self) -> None:
+        run, self.run = _trimmed(self.run, self.text), []
+        made = segment(run) if run else None
+        if made is not None:
+            self.segments.append(made)
+
+
+def _closing(events: list[Event], at: int) -> int:
+    """The number of the event that ends the element begun at `at`; the last of all if none does."""
+    depth = 0
+    for number in range(at, len(events)):
+        if events[number].name == events[at].name:
+            depth += {"start": 1, "end": -1}.get(events[number].kind, 0)
+            if depth == 0:
+                return number
+    return len(events) - 1
+
+
+def _trimmed(run: list[Piece], text: str) -> list[Piece]:
+    """The run without white space and comments at its ends."""
+    run = list(run)
+    while run and (run[0].text.isspace() if run[0].kind == "text" else text.startswith("<!", run[0].start)):
+        del run[0]
+    while run and (run[-1].text.isspace() if run[-1].kind == "text" else text.startswith("<!", run[-1].start)):
+        del run[-1]
+    if run and run[0].kind == "text":
+        raw = text[run[0].start : run[0].end]
+        lead = len(raw) - len(raw.lstrip(" \t\r\n\f"))
+        run[0] = Piece("text", run[0].start + lead, run[0].end, run[0].text.lstrip(" "))
+    if run and run[-1].kind == "text":
+        raw = text[run[-1].start : run[-1].end]
+        last = len(raw) - len(raw.rstrip(" \t\r\n\f"))
+        run[-1] = Piece("text", run[-1].start, run[-1].end - last, run[-1].text.rstrip(" "))
+    return run
+
+
+@dataclass
+class Page(Document):
+    """An HTML document."""
+
+    def encode(self, one: Segment, parts: Sequence[str]) -> Sequence[str]:
+        raw = self.source[one.start : one.end]
+        quoted = one.start > 0 and self.source[one.start - 1] in "\"'" and self.source[one.end : one.end + 1] in ('"', "'")
+        found = list(parts)
+        for place in range(0, len(found), 2):
+            text = html.escape(found[place], quote=quoted)
+            found[place] = text.replace("\xa0", "&nbsp;") if "&nbsp;" in raw else text
+        return found
+
+
+def read(text: str, attributes: bool = False) -> Document:
+    """The texts of a page. attributes: alt, title, placeholder, aria-label, label and descriptions of the page too."""
+    return Page(text, _Reader(text, attributes).read(), lambda again: read(again, attributes))
