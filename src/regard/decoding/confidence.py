@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.decoding.alignment import Forced, by_words, can_look, forced, links
 from regard.decoding.flags import source_flags, text_flags
+from regard.decoding.quality import estimate, features
 from regard.decoding.wishes import Plan, Wishes, lexicon_of
 from regard.errors import UserError
 from regard.text.kept import put_back
@@ -23,7 +24,8 @@ UNKNOWN = "\ufffd"
 
 @dataclass
 class Judge:
-    """Completes translations. frame: ids of a source as the model reads them. marks: start and end of answers."""
+    """Completes translations. frame: ids of a source as the model reads them. marks: start and end of answers. formula: of
+    the quality estimate (`regard.decoding.quality`), None if the model has none."""
 
     model: Any
     tokenizers: Tokenizers
@@ -31,6 +33,7 @@ class Judge:
     marks: tuple[int, int]
     wishes: Wishes
     batch_tokens: int
+    formula: Mapping[str, Any] | None = None
 
     def complete(self, plans: Sequence[Plan], sources: Sequence[Sequence[int]], made: Sequence[Any]) -> None:
         """Fill in what was wished of translations, made from framed `sources`, and their alternatives."""
@@ -98,6 +101,8 @@ class Judge:
         broken = plan.broken(one.text, lexicon.tokenizer)
         one.unkept = [phrase for _, phrase in broken]
         one.flags += [name for name in dict.fromkeys(name for name, _ in broken) if name not in one.flags]
+        if self.formula is not None and self.wishes.confidence:
+            one.quality = estimate(self.formula, features(one, len(source), self.formula["length"]))
 
     def _sure(
         self, one: Any, reads: _Source | None, weights: Tensor | None, its: Forced | None, bare: Forced | None

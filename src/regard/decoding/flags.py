@@ -27,6 +27,7 @@ FLAGS = {
     "forbidden-present": "a forbidden phrase is there",
     "glossary-missing": "a term of the glossary has none of its translations",
     "kept-missing": "a tag, variable or address was not carried through exactly once",
+    "layout": "its translation would have changed the document around it, so the source stands there",
     "kept-guessed": "tags were placed without knowing which words belong together",
 }
 """All names, and what each says of a translation."""

@@ -25,10 +25,14 @@ def write_lines(path: str | Path, texts: Iterable[str]) -> None:
         write_text(path, content)
 
 
-def check_writable(path: str | Path | None) -> None:
+def check_writable(*paths: str | Path | None) -> None:
     """UserError if a file could not be written there ("-" is stdout); call it before work that would be lost."""
-    if path is None or str(path) == "-":
-        return
+    for path in paths:
+        if path is not None and str(path) != "-":
+            _check(path)
+
+
+def _check(path: str | Path) -> None:
     folder = Path(path).parent
     if not folder.is_dir():
         raise UserError(f"{path}: there is no folder {folder}")
