@@ -8,6 +8,10 @@ import sys
 NAMES = {
     "train": "training throughput of the same model and batches, regard beside torch.nn.Transformer and transformers",
     "serve": "requests a second, latency and memory of the server under many clients, beside one client",
+    "reliability": "trainings killed at any moment, resumed, and compared with unbroken ones",
+    "fuzz": "damaged and hostile files for every reader",
+    "endurance": "memory, handles and threads over 10,000 updates and 100,000 translations",
+    "flags": "precision and recall of flags on faults planted in translations",
     "sparse": "time and memory of window attention as the text grows, in blocks and in full",
 }
 
