@@ -1,0 +1,105 @@
+// Numbers of a trace: from base64 in the page, or fetched from the server when they are looked at.
+import { useEffect, useState } from "preact/hooks";
+import type { Block, Trace } from "./trace";
+
+export interface BlockSource {
+  /** The numbers of a block at once, if they are here already. */
+  have(name: string): Float32Array | undefined;
+  /** The numbers of a block, wherever they are. */
+  load(name: string): Promise<Float32Array>;
+}
+
+function bytesOf(base64: string): Uint8Array {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+
+/** IEEE half precision, by its 65,536 values made once. */
+let halves: Float32Array | undefined;
+
+function half(bits: number): number {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 31;
+  const fraction = bits & 1023;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+}
+
+/** From the bytes of a block (little-endian) to its numbers. */
+export function decode(block: Block, bytes: Uint8Array): Float32Array {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const count = block.shape.reduce((a, b) => a * b, 1);
+  const found = new Float32Array(count);
+  if (block.dtype === "uint8") {
+    for (let i = 0; i < count; i++) found[i] = block.code === "sqrt" ? (bytes[i] / 255) ** 2 : bytes[i];
+  } else if (block.dtype === "float16") {
+    if (!halves) halves = Float32Array.from({ length: 65536 }, (_, bits) => half(bits));
+    for (let i = 0; i < count; i++) found[i] = halves[view.getUint16(2 * i, true)];
+  } else if (block.dtype === "int32") {
+    for (let i = 0; i < count; i++) found[i] = view.getInt32(4 * i, true);
+  } else {
+    for (let i = 0; i < count; i++) found[i] = view.getFloat32(4 * i, true);
+  }
+  return found;
+}
+
+/** Blocks that are decoded once. fetchBytes: for those whose data is not in the trace. */
+export class Blocks implements BlockSource {
+  private readonly made = new Map<string, Float32Array>();
+  private readonly asked = new Map<string, Promise<Float32Array>>();
+
+  constructor(
+    private readonly trace: Trace,
+    private readonly fetchBytes?: (name: string) => Promise<Uint8Array>,
+  ) {}
+
+  have(name: string): Float32Array | undefined {
+    const found = this.made.get(name);
+    if (found) return found;
+    const block = this.trace.blocks[name];
+    if (block?.data === undefined) return undefined;
+    return this.keep(name, decode(block, bytesOf(block.data)));
+  }
+
+  load(name: string): Promise<Float32Array> {
+    const here = this.have(name);
+    if (here) return Promise.resolve(here);
+    let asked = this.asked.get(name);
+    if (!asked) {
+      if (!this.fetchBytes || !this.trace.blocks[name]) return Promise.reject(new Error(`no block ${name}`));
+      asked = this.fetchBytes(name).then((bytes) => this.keep(name, decode(this.trace.blocks[name], bytes)));
+      asked.catch(() => this.asked.delete(name));
+      this.asked.set(name, asked);
+    }
+    return asked;
+  }
+
+  private keep(name: string, numbers: Float32Array): Float32Array {
+    this.made.set(name, numbers);
+    return numbers;
+  }
+}
+
+/** The numbers of several blocks, null for a name that is null; undefined while some are on their way. */
+export function useBlocks(source: BlockSource, names: (string | null)[]): (Float32Array | null)[] | undefined {
+  const key = names.join("\n");
+  const [, again] = useState(0);
+  const here = names.map((name) => (name === null ? null : source.have(name)));
+  const missing = here.some((one) => one === undefined);
+  useEffect(() => {
+    if (!missing) return;
+    let wanted = true;
+    const loads = names.filter((name): name is string => name !== null).map((name) => source.load(name));
+    Promise.all(loads).then(
+      () => wanted && again((n) => n + 1),
+      () => undefined,
+    );
+    return () => {
+      wanted = false;
+    };
+  }, [key, source, missing]);
+  return missing ? undefined : (here as (Float32Array | null)[]);
+}

@@ -1,0 +1,2 @@
+// What the bundler turns JSX into.
+export { Fragment, h } from "preact";

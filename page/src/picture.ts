@@ -1,0 +1,56 @@
+// The picture of a view as a file: a drawing as it is, or the cells of a heat map as it is shown.
+
+const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-anchor"];
+
+/** A drawing on its own, with the colours that the style sheet gives it. */
+function standalone(drawing: SVGSVGElement): string {
+  const copy = drawing.cloneNode(true) as SVGSVGElement;
+  const [from, to] = [drawing.querySelectorAll("*"), copy.querySelectorAll("*")];
+  from.forEach((element, i) => {
+    const style = getComputedStyle(element);
+    for (const name of STYLES) to[i].setAttribute(name, style.getPropertyValue(name));
+    to[i].removeAttribute("class");
+  });
+  const bounds = drawing.getBoundingClientRect();
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("width", String(Math.round(bounds.width)));
+  copy.setAttribute("height", String(Math.round(bounds.height)));
+  if (!copy.hasAttribute("viewBox")) copy.setAttribute("viewBox", `0 0 ${bounds.width} ${bounds.height}`);
+  const ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  ground.setAttribute("width", "100%");
+  ground.setAttribute("height", "100%");
+  ground.setAttribute("fill", getComputedStyle(document.documentElement).getPropertyValue("--ground") || "white");
+  copy.prepend(ground);
+  return new XMLSerializer().serializeToString(copy);
+}
+
+const blobOf = (canvas: HTMLCanvasElement) => new Promise<Blob | null>((done) => canvas.toBlob(done, "image/png"));
+
+/** The first picture inside an element as a file; null if there is none. */
+export async function picture(inside: HTMLElement, kind: "svg" | "png"): Promise<Blob | null> {
+  const canvas = inside.querySelector<HTMLCanvasElement>(".heat-frame canvas");
+  const drawing = inside.querySelector<SVGSVGElement>("svg.web, svg.tree, svg.curves");
+  if (canvas && !drawing) {
+    const flat = document.createElement("canvas");
+    [flat.width, flat.height] = [canvas.width, canvas.height];
+    const pen = flat.getContext("2d")!;
+    pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--ground") || "white";
+    pen.fillRect(0, 0, flat.width, flat.height);
+    pen.drawImage(canvas, 0, 0);
+    if (kind === "png") return blobOf(flat);
+    const ratio = devicePixelRatio || 1;
+    const size = `width="${flat.width / ratio}" height="${flat.height / ratio}"`;
+    const text = `<svg xmlns="http://www.w3.org/2000/svg" ${size}><image ${size} href="${flat.toDataURL()}"/></svg>`;
+    return new Blob([text], { type: "image/svg+xml" });
+  }
+  if (!drawing) return null;
+  const text = standalone(drawing);
+  if (kind === "svg") return new Blob([text], { type: "image/svg+xml" });
+  const image = new Image();
+  image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
+  await image.decode();
+  const flat = document.createElement("canvas");
+  [flat.width, flat.height] = [image.width * 2, image.height * 2];
+  flat.getContext("2d")!.drawImage(image, 0, 0, flat.width, flat.height);
+  return blobOf(flat);
+}

@@ -1,0 +1,124 @@
+// Every head of every layer as a thumbnail; the one that is picked is drawn large below.
+import { useEffect, useRef } from "preact/hooks";
+import { useBlocks } from "../blocks";
+import { chosen, chosenHead, groupOf, groups, palette, useLook } from "../look";
+import { place, scaleOf, table } from "../palette";
+import { About, Choice, Note, Numbers } from "../parts";
+import { named, say } from "../say";
+import { get, set } from "../state";
+import { digits } from "../text";
+import { theme } from "../theme";
+import type { Attention } from "../trace";
+import { AttentionMap, attentionName, Looks } from "./map";
+
+interface Thumb {
+  attention: Attention;
+  head: number;
+  block: string;
+  from: number;
+  size: [number, number];
+}
+
+const SORTS = ["", "entropy", "distance", "sink", "importance"] as const;
+
+function thumbs(attentions: Attention[]): Thumb[] {
+  return attentions.flatMap((attention) =>
+    Array.from({ length: attention.heads }, (_, head): Thumb | null => {
+      const own = attention.weights[head];
+      const { overview } = attention;
+      if (overview) return { attention, head, block: overview.max, from: head * overview.size[0] * overview.size[1], size: overview.size };
+      return own === undefined ? null : { attention, head, block: own, from: 0, size: attention.size };
+    }).filter((one): one is Thumb => one !== null),
+  );
+}
+
+function Picture({ thumb }: { thumb: Thumb }) {
+  const { blocks } = useLook();
+  const found = useBlocks(blocks, [thumb.block]);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const now = theme();
+  const colours = palette();
+  useEffect(() => {
+    const own = canvas.current;
+    if (!own || !found) return;
+    const [height, width] = thumb.size;
+    const values = found[0]!.subarray(thumb.from, thumb.from + height * width);
+    own.width = width;
+    own.height = height;
+    const pen = own.getContext("2d")!;
+    const data = pen.createImageData(width, height);
+    const scale = scaleOf(colours, values, "most");
+    const ramp = table(colours, now);
+    for (let i = 0; i < values.length; i++) {
+      const at = 4 * place(scale, values[i]);
+      data.data.set(ramp.subarray(at, at + 4), 4 * i);
+    }
+    pen.putImageData(data, 0, 0);
+  }, [found === undefined, thumb.block, thumb.from, now, colours]);
+  return <canvas ref={canvas} aria-hidden="true" />;
+}
+
+export function Grid() {
+  const { trace } = useLook();
+  const attention = chosen(trace);
+  if (!attention) return <Note>{say("no.attention")}</Note>;
+  const group = groupOf(attention);
+  const layers = trace.attentions.filter((one) => groupOf(one) === group);
+  const sort = get("sort");
+  const head = chosenHead(trace, attention);
+  const figure = (thumb: Thumb, name: string): number =>
+    (thumb.attention as unknown as Record<string, number[] | null>)[name]?.[thumb.head] ?? NaN;
+  const all = thumbs(layers);
+  if (sort) all.sort((a, b) => (figure(b, sort) || 0) - (figure(a, sort) || 0));
+  const columns = sort ? Math.min(12, Math.max(...layers.map((one) => one.heads))) : Math.max(...layers.map((one) => one.heads));
+  const best = trace.alignment;
+  return (
+    <>
+      <About view="grid" />
+      <div class="tools">
+        <Choice
+          label={say("attention")}
+          value={group}
+          options={groups(trace).map((one) => [one, named("group.", one)])}
+          onChange={(kind) => set({ kind, layer: null, head: "mean", q: null })}
+        />
+        <Choice
+          label={say("sort")}
+          value={sort}
+          options={SORTS.map((one) => [one, named("sort.", one || "layer")])}
+          onChange={(one) => set({ sort: one || null })}
+        />
+        <Looks />
+      </div>
+      <div class="grid-frame">
+        <div class="grid" style={{ gridTemplateColumns: `repeat(${columns}, minmax(54px, 1fr))` }} role="group" aria-label={named("group.", group)}>
+          {all.map((thumb) => {
+            const on = thumb.attention === attention && thumb.head === head;
+            const star = best?.attention === thumb.attention.name && best.head === thumb.head;
+            const name = `${say("layer")} ${thumb.attention.layer}, ${say("head")} ${thumb.head}`;
+            return (
+              <button
+                type="button"
+                class="thumb"
+                aria-pressed={on}
+                title={`${name} · ${say("entropy")} ${digits(thumb.attention.entropy[thumb.head])}`}
+                aria-label={name}
+                onClick={() => set({ kind: group, layer: thumb.attention.layer, head: thumb.head })}
+              >
+                <Picture thumb={thumb} />
+                <span>{thumb.attention.layer}.{thumb.head}{star ? " ★" : ""}{sort ? <small> {digits(figure(thumb, sort))}</small> : null}</span>
+              </button>
+            );
+          })}
+        </div>
+      </div>
+      <Numbers
+        name={say("view.grid")}
+        head={["", say("entropy"), say("distance"), say("sink"), say("importance")]}
+        body={() => all.map((thumb) => [`${thumb.attention.layer}.${thumb.head}`, ...SORTS.slice(1).map((name) => (Number.isNaN(figure(thumb, name)) ? "–" : figure(thumb, name)))])}
+      />
+      <h3>{attentionName(attention)}</h3>
+      <AttentionMap />
+    </>
+  );
+}

@@ -1,0 +1,119 @@
+// What else could have been said at each place, and when, layer by layer, the model made up its mind.
+import { useLook } from "../look";
+import { colour, inverted, type Scale } from "../palette";
+import { About, Bars, Choice, Note, Numbers } from "../parts";
+import { say } from "../say";
+import { getNumber, set } from "../state";
+import { digits, entry, label, percent } from "../text";
+import { theme } from "../theme";
+import type { Lens } from "../trace";
+
+const SHARE: Scale = { palette: "ink", low: 0, high: 1, log: false };
+
+export function Next() {
+  const { trace } = useLook();
+  const { predictions, classes } = trace;
+  if (classes) {
+    return (
+      <>
+        <About view="next" />
+        <Bars name={say("classes")} most={1} items={classes.map((one, i) => ({ label: one.label, value: one.p, mark: i === 0 }))} />
+        <Numbers name={say("classes")} head={[say("class"), say("probability")]} body={() => classes.map((one) => [one.label, one.p])} />
+      </>
+    );
+  }
+  if (!predictions) return <><About view="next" /><Note>{say("next.none")}</Note></>;
+  const side = trace.sides[predictions.rows];
+  const places = side.tokens.map((_, i) => i).filter((i) => predictions.top[i]?.length);
+  const row = places.includes(getNumber("q", -1)) ? getNumber("q", -1) : (places[0] ?? 0);
+  const own = predictions.chosen[row];
+  const top = predictions.top[row] ?? [];
+  const inside = own && top.some((one) => one.id === own.id);
+  return (
+    <>
+      <About view="next" />
+      <div class="chips" role="group" aria-label={say("place")}>
+        {places.map((i) => (
+          <button type="button" class={"chip" + (side.tokens[i].special ? " special" : "")} aria-pressed={i === row} onClick={() => set({ q: i })}>
+            <bdi>{label(side, side.tokens[i])}</bdi>
+            <span class="meter" aria-hidden="true"><span style={{ width: 100 * (predictions.chosen[i]?.p ?? 0) + "%" }} /></span>
+          </button>
+        ))}
+      </div>
+      <div class="tools">
+        <Choice label={say("place")} value={String(row)} options={places.map((i) => [String(i), `${i} ${label(side, side.tokens[i])}`])} onChange={(i) => set({ q: i })} />
+      </div>
+      <Bars
+        name={say("next.bars", { place: row })}
+        most={1}
+        items={[
+          ...top.map((one) => ({ label: entry(trace, one.id), value: one.p, mark: one.id === own?.id })),
+          ...(own && !inside ? [{ label: entry(trace, own.id), value: own.p, mark: true, note: `${percent(own.p)} · ${say("rank", { n: own.rank })}` }] : []),
+        ]}
+      />
+      <dl class="facts">
+        {own && <div><dt>{say("chosen")}</dt><dd><bdi>{entry(trace, own.id)}</bdi></dd></div>}
+        {own && <div><dt>{say("rank.of")}</dt><dd>{own.rank}</dd></div>}
+        {own && <div><dt>log p</dt><dd>{digits(own.log_prob)}</dd></div>}
+        <div><dt>{say("entropy")}</dt><dd>{digits(predictions.entropy[row] ?? 0)}</dd></div>
+      </dl>
+      <Numbers
+        name={say("view.next")}
+        head={["", say("chosen"), say("probability"), say("rank.of"), say("entropy"), say("others")]}
+        body={() =>
+          places.map((i) => {
+            const its = predictions.chosen[i];
+            const others = predictions.top[i].slice(0, 4).map((one) => `${entry(trace, one.id)} ${digits(one.p)}`).join(" · ");
+            return [String(i), its ? entry(trace, its.id) : "–", its ? its.p : "–", its ? String(its.rank) : "–", predictions.entropy[i], others];
+          })
+        }
+      />
+      <h3>{say("lens")}</h3>
+      {trace.lens ? <LensTable lens={trace.lens} row={row} /> : <Note>{say("lens.none")}</Note>}
+    </>
+  );
+}
+
+function LensTable({ lens, row }: { lens: Lens; row: number }) {
+  const { trace } = useLook();
+  const side = trace.sides[lens.rows];
+  const now = theme();
+  const from = Math.max(0, Math.min(row - 12, side.tokens.length - 25));
+  const shown = side.tokens.map((_, i) => i).slice(from, from + 25);
+  return (
+    <>
+      <p class="about-line">{say("lens.about", { apart: digits(lens.checked) })}</p>
+      <div class="sheet" tabIndex={0} role="region" aria-label={say("lens")}>
+        <table class="lens">
+          <thead>
+            <tr><th scope="col">{say("layer")}</th>{shown.map((i) => <th scope="col" class={i === row ? "held" : ""}><bdi>{label(side, side.tokens[i])}</bdi></th>)}</tr>
+          </thead>
+          <tbody>
+            {lens.layers.map((_, back) => {
+              const layer = lens.layers.length - 1 - back;
+              return (
+                <tr>
+                  <th scope="row">{lens.layers[layer]}</th>
+                  {shown.map((i) => {
+                    const best = lens.top[layer][i]?.[0];
+                    if (!best) return <td>–</td>;
+                    const right = best.id === trace.predictions?.chosen[i]?.id;
+                    return (
+                      <td
+                        class={right ? "right" : ""}
+                        title={`${percent(best.p)}`}
+                        style={{ background: colour(SHARE, now, best.p), color: inverted(SHARE, now, best.p) ? "var(--ground)" : "var(--ink)" }}
+                      >
+                        <bdi>{entry(trace, best.id)}</bdi>
+                      </td>
+                    );
+                  })}
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}

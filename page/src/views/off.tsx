@@ -1,0 +1,109 @@
+// Heads switched off: how much each matters, and what the model says without it.
+import { useState } from "preact/hooks";
+import { chosen, groupOf, groups, palette, useLook } from "../look";
+import { colour, inverted, scaleOf } from "../palette";
+import { About, Choice, Note, Numbers } from "../parts";
+import { named, say } from "../say";
+import { set } from "../state";
+import { digits } from "../text";
+import { theme } from "../theme";
+import type { Change } from "../trace";
+
+export function Off() {
+  const { trace, server } = useLook();
+  const [off, setOff] = useState<Record<string, number[]>>({});
+  const [done, setDone] = useState<Change[]>([]);
+  const [state, setState] = useState("");
+  const attention = chosen(trace);
+  if (!attention) return <Note>{say("no.attention")}</Note>;
+  const group = groupOf(attention);
+  const layers = trace.attentions.filter((one) => groupOf(one) === group);
+  const most = Math.max(...layers.map((one) => one.heads));
+  const known = Float32Array.from(layers.flatMap((one) => one.importance ?? []));
+  const scale = scaleOf(palette(), known, "most");
+  const now = theme();
+  const count = Object.values(off).reduce((sum, heads) => sum + heads.length, 0);
+  const turn = (name: string, head: number) => {
+    const own = off[name] ?? [];
+    setOff({ ...off, [name]: own.includes(head) ? own.filter((one) => one !== head) : [...own, head] });
+  };
+  const run = async () => {
+    if (!server) return;
+    const gates = Object.fromEntries(
+      Object.entries(off).filter(([, heads]) => heads.length).map(([name, heads]) => [name, Object.fromEntries(heads.map((head) => [head, 0]))]),
+    );
+    setState(say("loading"));
+    try {
+      const change = await server.change(gates);
+      setDone([change, ...done]);
+      setState("");
+    } catch (error) {
+      setState(error instanceof Error ? error.message : String(error));
+    }
+  };
+  const changes = [...done, ...trace.changes];
+  return (
+    <>
+      <About view="off" />
+      <div class="tools">
+        <Choice
+          label={say("attention")}
+          value={group}
+          options={groups(trace).map((one) => [one, named("group.", one)])}
+          onChange={(kind) => set({ kind, layer: null, head: "mean" })}
+        />
+        {server && (
+          <>
+            <button type="button" class="main" disabled={!count} onClick={run}>{say("off.run", { n: count })}</button>
+            <button type="button" disabled={!count} onClick={() => setOff({})}>{say("off.clear")}</button>
+          </>
+        )}
+      </div>
+      {state && <Note>{state}</Note>}
+      {!server && <Note>{say("off.file")}</Note>}
+      <div class="sheet" tabIndex={0} role="region" aria-label={say("importance")}>
+        <table class="heads-table">
+          <caption>{known.length ? say("importance") : say("heads")}</caption>
+          <thead><tr><th scope="col">{say("layer")}</th>{Array.from({ length: most }, (_, head) => <th scope="col">{head}</th>)}</tr></thead>
+          <tbody>
+            {layers.map((one) => (
+              <tr>
+                <th scope="row">{one.layer}</th>
+                {Array.from({ length: one.heads }, (_, head) => {
+                  const value = one.importance?.[head] ?? 0;
+                  const silent = off[one.name]?.includes(head) ?? false;
+                  const style = { background: colour(scale, now, value), color: inverted(scale, now, value) ? "var(--ground)" : "var(--ink)" };
+                  const text = one.importance ? digits(value) : String(head);
+                  return server ? (
+                    <td><button type="button" class="gate" aria-pressed={silent} aria-label={`${say("layer")} ${one.layer}, ${say("head")} ${head}: ${silent ? say("off") : say("on")}`} style={silent ? {} : style} onClick={() => turn(one.name, head)}>{silent ? "✕" : text}</button></td>
+                  ) : (
+                    <td style={style}>{text}</td>
+                  );
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {changes.length > 0 && (
+        <>
+          <h3>{say("off.done")}</h3>
+          <p class="about-line">{say("off.before")} <q><bdi>{trace.hypotheses[0]?.text ?? trace.sides.target?.text ?? trace.classes?.[0]?.label ?? ""}</bdi></q></p>
+          <ul class="changes">
+            {changes.map((change) => (
+              <li>
+                <b>{change.name}</b> <q><bdi>{change.text}</bdi></q>{" "}
+                <span class={change.difference < -0.5 ? "wrong" : "faint"}>Δ log p {change.difference > 0 ? "+" : ""}{digits(change.difference)}</span>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      <Numbers
+        name={say("off.done")}
+        head={["", say("text"), "log p", "Δ"]}
+        body={() => changes.map((change) => [change.name, change.text, change.log_prob, change.difference])}
+      />
+    </>
+  );
+}

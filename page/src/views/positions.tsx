@@ -1,0 +1,90 @@
+// What positions look like: their encoding, how alike any two are, and how far each head looks.
+import { useBlocks } from "../blocks";
+import { Heat } from "../heat";
+import { chosen, useLook } from "../look";
+import { DASHES, HEADS } from "../palette";
+import { About, matrixTable, Note, Numbers } from "../parts";
+import { named, say } from "../say";
+import { digits, type Unit } from "../text";
+import { attentionName, Pickers } from "./map";
+
+const numbered = (count: number, name = ""): Unit[] =>
+  Array.from({ length: count }, (_, i) => ({ label: String(i), title: `${name}${i}`, tokens: [i], special: false }));
+
+export function Positions() {
+  const { trace, blocks } = useLook();
+  const attention = chosen(trace);
+  const own = trace.positions;
+  const found = useBlocks(blocks, [own?.table ?? null, own?.dots ?? null, attention?.offsets ?? null]);
+  if (!found) return <p class="note" aria-busy="true">{say("loading")}</p>;
+  const [tables, dots, offsets] = found;
+  const shape = own?.table ? trace.blocks[own.table].shape : [0, 0];
+  const side = own?.dots ? trace.blocks[own.dots].shape[0] : 0;
+  const places = numbered(shape[0], say("place") + " ");
+  return (
+    <>
+      <About view="positions" />
+      <p class="about-line">{own ? named("positions.", own.kind) : say("positions.none")}</p>
+      {tables && (
+        <>
+          <h3>{say("positions.table")}</h3>
+          <Heat name={say("positions.table")} rows={places} columns={numbered(shape[1], "d")} values={tables} palette="signed" verb="·" height={360} />
+          <Numbers name={say("positions.table")} {...matrixTable(places, numbered(shape[1], "d"), tables)} />
+        </>
+      )}
+      {dots && (
+        <>
+          <h3>{say("positions.dots")}</h3>
+          <Heat name={say("positions.dots")} rows={numbered(side)} columns={numbered(side)} values={dots} palette="signed" verb="·" height={420} />
+        </>
+      )}
+      <h3>{say("positions.offsets")}</h3>
+      <div class="tools"><Pickers heads={false} /></div>
+      {attention && offsets ? (
+        <Curves values={offsets} heads={attention.heads} name={attentionName(attention)} />
+      ) : (
+        <Note>{say("positions.no.offsets")}</Note>
+      )}
+    </>
+  );
+}
+
+function Curves({ values, heads, name }: { values: Float32Array; heads: number; name: string }) {
+  const count = values.length / heads;
+  const reach = (count - 1) / 2;
+  const [wide, tall] = [640, 220];
+  const most = Math.max(1e-6, ...values);
+  const x = (i: number) => 40 + (i / (count - 1)) * (wide - 56);
+  const y = (value: number) => tall - 26 - (value / most) * (tall - 40);
+  return (
+    <figure>
+      <svg class="curves" viewBox={`0 0 ${wide} ${tall}`} role="img" aria-label={`${say("positions.offsets")}: ${name}`}>
+        <line x1={x(reach)} x2={x(reach)} y1={8} y2={tall - 26} class="axis" />
+        <line x1={40} x2={wide - 16} y1={tall - 26} y2={tall - 26} class="axis" />
+        <text x={36} y={14} text-anchor="end">{digits(most)}</text>
+        {[-reach, -Math.round(reach / 2), 0, Math.round(reach / 2), reach].map((offset) => (
+          <text x={x(offset + reach)} y={tall - 8} text-anchor="middle">{offset > 0 ? "+" : ""}{offset}</text>
+        ))}
+        {Array.from({ length: heads }, (_, head) => (
+          <path
+            d={"M" + Array.from({ length: count }, (_, i) => `${x(i).toFixed(1)} ${y(values[head * count + i]).toFixed(1)}`).join("L")}
+            stroke={HEADS[head % 8]}
+            stroke-dasharray={DASHES[head % 8]}
+            stroke-width="1.8"
+            fill="none"
+          />
+        ))}
+      </svg>
+      <figcaption class="head-chips">
+        {Array.from({ length: heads }, (_, head) => (
+          <span class="head-chip"><svg width="26" height="6" aria-hidden="true"><path d="M1 3H25" stroke={HEADS[head % 8]} stroke-width="3" stroke-dasharray={DASHES[head % 8]} /></svg>{head}</span>
+        ))}
+      </figcaption>
+      <Numbers
+        name={say("positions.offsets")}
+        head={[say("head"), ...Array.from({ length: count }, (_, i) => String(i - reach))]}
+        body={() => Array.from({ length: heads }, (_, head) => [String(head), ...Array.from(values.subarray(head * count, (head + 1) * count))])}
+      />
+    </figure>
+  );
+}

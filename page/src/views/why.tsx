@@ -1,0 +1,93 @@
+// What changed the prediction: each input token's share of it, by several methods.
+import { useMemo } from "preact/hooks";
+import { useBlocks } from "../blocks";
+import { Heat } from "../heat";
+import { specials, useLook, wordy } from "../look";
+import { colour, inverted, scaleOf } from "../palette";
+import { About, Bars, Choice, matrixTable, Note, Numbers } from "../parts";
+import { named, say } from "../say";
+import { get, getNumber, set } from "../state";
+import { digits, entry, percent, units, type Unit } from "../text";
+import { theme } from "../theme";
+import type { Attribution, Trace } from "../trace";
+import { Looks } from "./map";
+
+function rowsOf(trace: Trace, one: Attribution, count: number): Unit[] {
+  if (one.rows !== "class" && trace.sides[one.rows]) return units(trace.sides[one.rows], "piece", true).slice(0, count);
+  const best = trace.classes?.[0]?.label ?? say("class");
+  return Array.from({ length: count }, (_, i) => ({ label: count === 1 ? best : String(i), title: best, tokens: [i], special: false }));
+}
+
+export function Why() {
+  const { trace, blocks } = useLook();
+  const index = Math.min(trace.attributions.length - 1, Math.max(0, getNumber("method", 0)));
+  const one = trace.attributions[index];
+  const found = useBlocks(blocks, [one?.block ?? null]);
+  const wide = one ? trace.sides[one.columns].tokens.length : 0;
+  const made = useMemo(() => {
+    if (!one || !found?.[0]) return null;
+    const columns = units(trace.sides[one.columns], wordy() ? "word" : "piece", specials());
+    const rows = rowsOf(trace, one, found[0].length / wide);
+    const values = new Float32Array(rows.length * columns.length);
+    rows.forEach((row, r) => columns.forEach((column, c) => {
+      for (const k of column.tokens) values[r * columns.length + c] += found[0]![row.tokens[0] * wide + k];
+    }));
+    return { rows, columns, values };
+  }, [one, found === undefined, wordy(), specials()]);
+  if (!one) return <><About view="why" /><Note>{say("why.none")}</Note></>;
+  return (
+    <>
+      <About view="why" />
+      <div class="tools">
+        <Choice
+          label={say("method")}
+          value={String(index)}
+          options={trace.attributions.map((its, i) => [String(i), named("method.", its.method) + (its.contrast ? ` · ${entry(trace, its.contrast.chosen)} / ${entry(trace, its.contrast.other)}` : "")])}
+          onChange={(method) => set({ method, q: null })}
+        />
+        <Looks scale={false} />
+      </div>
+      {made ? <Shares one={one} {...made} /> : <p class="note">{say("loading")}</p>}
+    </>
+  );
+}
+
+function Shares({ one, rows, columns, values }: { one: Attribution; rows: Unit[]; columns: Unit[]; values: Float32Array }) {
+  const { trace } = useLook();
+  const now = theme();
+  const usual = one.contrast && rows.length > 1 ? one.contrast.row : 0;
+  const row = Math.max(0, Math.min(rows.length - 1, getNumber("q", usual)));
+  const own = values.subarray(row * columns.length, (row + 1) * columns.length);
+  const scale = scaleOf("signed", own, "");
+  const place = rows[row]?.tokens[0] ?? 0;
+  const order = columns.map((_, c) => c).sort((a, b) => Math.abs(own[b]) - Math.abs(own[a]));
+  return (
+    <>
+      {one.contrast && <Note>{say("why.contrast", { chosen: entry(trace, one.contrast.chosen), other: entry(trace, one.contrast.other) })}</Note>}
+      {rows.length > 1 && (
+        <Choice label={say("place")} value={String(row)} options={rows.map((unit, i) => [String(i), `${i} ${unit.label}`])} onChange={(i) => set({ q: i })} />
+      )}
+      <p class="shaded">
+        {columns.map((unit, c) => (
+          <span title={`${unit.title}: ${digits(own[c])}`} style={{ background: colour(scale, now, own[c]), color: inverted(scale, now, own[c]) ? "var(--ground)" : "var(--ink)" }}>
+            <bdi>{unit.label}</bdi>
+          </span>
+        ))}
+      </p>
+      <Bars name={one.what} items={order.slice(0, 12).map((c) => ({ label: columns[c].label, value: own[c], note: digits(own[c]) }))} />
+      <dl class="facts">
+        <div><dt>{say("why.of")}</dt><dd><bdi>{one.what}</bdi></dd></div>
+        {one.total && <div><dt>{say("why.total")}</dt><dd>{digits(one.total[place] ?? 0)}</dd></div>}
+        {one.error && <div><dt>{say("why.error")}</dt><dd>{digits(one.error[place] ?? 0)}</dd></div>}
+        {one.steps !== null && <div><dt>{say("why.steps")}</dt><dd>{one.steps}</dd></div>}
+        {trace.predictions?.chosen[place] && one.rows === trace.predictions.rows && (
+          <div><dt>{say("probability")}</dt><dd>{percent(trace.predictions.chosen[place]!.p)}</dd></div>
+        )}
+      </dl>
+      {rows.length > 1 && (
+        <Heat name={named("method.", one.method)} rows={rows} columns={columns} values={values} palette="signed" verb="←" scale={get("scale")} held={null} onHold={(cell) => cell && set({ q: cell.row })} />
+      )}
+      <Numbers name={named("method.", one.method)} {...matrixTable(rows, columns, values)} />
+    </>
+  );
+}
