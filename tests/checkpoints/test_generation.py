@@ -56,8 +56,8 @@ def test_what_cannot_be_obeyed_is_refused_or_named(caplog: pytest.LogCaptureFixt
         with pytest.raises(UserError, match=f"x: generation_config.json has {key}, which regard's search does not do"):
             settings_of({key: value}, "x")
     with caplog.at_level(logging.WARNING):
-        settings_of({"repetition_penalty": 1.2, "typical_p": 1.0, "diversity_penalty": 0.5}, "x")
-    assert "x: not used: repetition_penalty, diversity_penalty of generation_config.json" in caplog.text
+        settings_of({"repetition_penalty": 1.2, "typical_p": 1.0, "penalty_alpha": 0.5}, "x")
+    assert "x: not used: repetition_penalty, penalty_alpha of generation_config.json" in caplog.text
 
 
 def test_older_folders_keep_them_in_the_configuration(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class Told:
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     made = Told()
-    monkeypatch.setattr(translator, "load", lambda folder: made)
+    monkeypatch.setattr(translator, "load", lambda folder, *more: made)
     return made
 
 

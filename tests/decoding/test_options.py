@@ -15,7 +15,7 @@ from regard.errors import UserError
 
 @pytest.mark.parametrize(("ours", "alias"), [(ours, alias) for ours, aliases in ALIASES.items() for alias in aliases])
 def test_every_dialect_means_the_same(ours, alias) -> None:
-    value = {"sample": True, "stopping": "first", "suppress_tokens": (0,), "top_p": 0.5}.get(ours, 3)
+    value = {"sample": True, "stopping": "first", "suppress_tokens": (0,), "top_p": 0.5, "num_beam_groups": 5}.get(ours, 3)
     assert search_options(**{alias: value}) == search_options(**{ours: value})
     assert canonical(alias.replace("_", "-")) == ours
     with pytest.raises(UserError, match="given twice"):

@@ -22,6 +22,8 @@ SAME = {
     "early_stopping": "stopping",
     "suppress_tokens": "suppress_tokens",
     "forced_bos_token_id": "first_token",
+    "num_beam_groups": "num_beam_groups",
+    "diversity_penalty": "diversity_penalty",
 }
 SAMPLING = {"temperature": 1.0, "top_k": 50, "top_p": 1.0, "min_p": 0.0}
 """Options of sampling, and what transformers takes where a folder says nothing."""
@@ -40,8 +42,6 @@ UNUSED: dict[str, tuple[Any, ...]] = {
     "repetition_penalty": (None, 1.0),
     "encoder_repetition_penalty": (None, 1.0),
     "encoder_no_repeat_ngram_size": (None, 0),
-    "num_beam_groups": (None, 1),
-    "diversity_penalty": (None, 0.0),
     "exponential_decay_length_penalty": (None,),
     "penalty_alpha": (None, 0.0),
     "typical_p": (None, 1.0),
@@ -91,7 +91,9 @@ def settings_of(generation: Mapping[str, Any], where: str | Path) -> dict[str, A
     if banned:
         found["suppress_tokens"] = (*found.get("suppress_tokens", ()), *(word[0] for word in banned))
     if its.get("do_sample"):
-        found |= {"sample": True, "num_beams": 1} | {key: its.get(key, usual) for key, usual in SAMPLING.items()}
+        found |= {"sample": True, "num_beams": 1, "num_beam_groups": 1} | {
+            key: its.get(key, usual) for key, usual in SAMPLING.items()
+        }
     return found
 
 

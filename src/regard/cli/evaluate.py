@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from regard.cli.craft import Candidates, More, Rerank, Utility
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,6 +34,13 @@ class Where:
     allow_empty: bool
 
 
+_Target = Annotated[str | None, Option(help="target language; chooses BLEU's tokenizer; default: the model's")]
+_Steps = Annotated[str | None, Option(help="steps for sources and references (moses-lc, no-stress); default: the model's")]
+_Calibrate = Annotated[
+    str | None, Option(help="fit the quality estimate to this data, keep it in the model folder, draw its reliability here")
+]
+
+
 def command(
     model: Annotated[str | None, Argument(help="model folder, or name on the Hugging Face hub")] = None,
     source: Annotated[str | None, Option("--source", "-s", help="file of lines to translate")] = None,
@@ -41,22 +49,24 @@ def command(
     data: Annotated[str | None, Option(help="a named data set, a .tsv, .jsonl or .parquet file, or SRC,TGT")] = None,
     split: Annotated[str, Option(help="part of a named data set")] = "test",
     source_lang: Annotated[str | None, Option(help="source language (or column of the data); default: the model's")] = None,
-    target_lang: Annotated[
-        str | None, Option(help="target language; chooses BLEU's tokenizer; default: the model's")
-    ] = None,
+    target_lang: _Target = None,
     group: Annotated[bool, Option(help="all translations that --data has for a source are its references")] = True,
-    preprocess: Annotated[
-        str | None, Option(help="steps for sources and references (moses-lc, no-stress); default: the model's")
-    ] = None,
+    preprocess: _Steps = None,
     finish: Annotated[str, Option(help="steps for the translations before they are scored")] = "",
     metrics: Annotated[str | None, Option(help="bleu,chrf,chrf++,ter,exact_match,wer,per,cer,word_error,perplexity")] = None,
     tokenize: Annotated[str | None, Option(help="BLEU's tokenizer: 13a, zh, none, intl, char, flores200 …")] = None,
     lowercase: Annotated[bool, Option("--lowercase", help="compare without case")] = False,
     num_beams: Annotated[int | None, Option("--num-beams", "--beam-size", help="default: the model's")] = None,
     length_penalty: Annotated[float | None, Option("--length-penalty", "--alpha", help="default: the model's")] = None,
+    more: More = None,
+    mbr: Utility = None,
+    candidates: Candidates = None,
+    sample: Annotated[bool | None, Option("--sample", help="draw answers instead of searching")] = None,
+    rerank: Rerank = None,
     max_sentences: Annotated[int | None, Option(min=1, help="only the first so many sentences")] = None,
     engine: Annotated[str, Option(help="regard, ctranslate2, or with small weights ctranslate2:int8")] = "regard",
     allow_empty: Annotated[bool, Option("--allow-empty", help="score empty references too, with a warning")] = False,
+    calibrate: _Calibrate = None,
     output: Annotated[str | None, Option("--output", "-o", help="write the translations here before scoring")] = None,
     json: Annotated[str | None, Option("--json", help="write one JSON document to this file (-: stdout)")] = None,
 ) -> None:
@@ -65,8 +75,8 @@ def command(
     from regard.evaluation.files import check_writable
     from regard.evaluation.scores import Scoring
 
-    check_writable(json)
-    translator, known = _model(model, hypotheses, engine)
+    check_writable(json, calibrate)
+    translator, known = _model(model, hypotheses, engine, more, rerank)
     where = Where(
         source, reference or [], data, split, group, source_lang or known.get("source"), target_lang or known.get("target"),
         names(preprocess) if preprocess is not None else list(known.get("preprocess") or []), max_sentences, allow_empty,
@@ -74,10 +84,18 @@ def command(
     task = _task(where, translating=model is not None)
     chosen = names(metrics) or list(known.get("scores") or ("bleu", "chrf"))
     scoring = Scoring(task.target_language, tokenize or untouched(where.preprocess), lowercase, allow_empty)
-    search = {"num_beams": num_beams, "length_penalty": length_penalty}
-    search = {name: value for name, value in search.items() if value is not None}
+    asked = {
+        "num_beams": num_beams,
+        "length_penalty": length_penalty,
+        "sample": sample,
+        "mbr": mbr,
+        "candidates": candidates,
+    }
+    search = {name: value for name, value in asked.items() if value is not None}
     options = Evaluating(chosen, scoring, search, output, changes(names(finish), task)[1])
     found = _found(translator, hypotheses, task, options, max_sentences)
+    if calibrate is not None:
+        _calibrate(translator, model, task, search, calibrate)
     _tell(found, json, {"model": model, "hypotheses": hypotheses, "data": data, "split": data and split, "search": search})
 
 
@@ -86,22 +104,26 @@ def names(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def _model(model: str | None, hypotheses: str | None, engine: str) -> tuple[Any, dict[str, Any]]:
+def _model(
+    model: str | None, hypotheses: str | None, engine: str, more: list[str] | None, rerank: str | None
+) -> tuple[Any, dict[str, Any]]:
     """The translator and what its folder says of languages, steps and metrics; nothing where there is no model."""
     if (model is None) == (hypotheses is None):
         raise UserError("give either a model folder or --hypotheses FILE")
     if model is None:
         return None, {}
-    from regard.translator import load
+    from regard.cli.craft import opened, reranked
 
     if engine == "regard":
-        translator = load(model)
+        translator = opened(model, more)
+    elif more:
+        raise UserError(f"an ensemble runs in the engine regard alone, not in {engine}: leave --engine away")
     else:
         from regard.serving.ctranslate import engine as running_in
 
         run = running_in(engine)
-        translator = run(load(model))
-    return translator, translator.meta
+        translator = run(opened(model, None))
+    return translator if rerank is None else reranked(translator, rerank), translator.meta
 
 
 def _task(where: Where, translating: bool) -> Task:
@@ -158,6 +180,18 @@ def _found(translator: Any, hypotheses: str | None, task: Task, options: Any, li
     if translator is None:
         return evaluate_lines(list(read_lines(str(hypotheses)))[:limit], task, options)
     return evaluate(translator, task, options)
+
+
+def _calibrate(translator: Any, folder: str | None, task: Task, search: dict[str, Any], picture: str) -> None:
+    """Fit the quality estimate, write it into the folder, and draw it."""
+    from regard.evaluation import quality
+
+    if translator is None or folder is None:
+        raise UserError("--calibrate needs a model, not only its translations")
+    found = quality.measured(translator, task, **search)
+    quality.keep(folder, found)
+    quality.draw(found, picture)
+    print("\n".join(found.lines()), file=sys.stderr)
 
 
 def _tell(found: Evaluation, json: str | None, about: dict[str, Any]) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.decoding.generate import BATCH_TOKENS, batches
-from regard.decoding.watch import Watch, looks
+from regard.decoding.watch import Watch, hooked, looks
 from regard.layout import Layout
 
 
@@ -29,22 +30,25 @@ class _Gather(Watch):
 
     def __init__(self) -> None:
         super().__init__()
-        self.parts: list[Tensor] = []
+        self.parts: defaultdict[nn.Module, list[Tensor]] = defaultdict(list)
 
-    def _see(self, module: Any, arguments: tuple[Any, ...], output: Tensor) -> None:
-        super()._see(module, arguments, output)
-        if self.weights is not None:
-            self.parts.append(self.weights)
+    def see(self, module: Any, arguments: tuple[Any, ...], output: Tensor) -> None:
+        """A hook behind an `attend`."""
+        super().see(module, arguments, output)
+        self.parts[module].append(self.last[module])
+
+    def whole(self) -> Tensor | None:
+        """Float[B T S]: the mean over the models that looked; None if none did."""
+        if not self.parts:
+            return None
+        return torch.stack([torch.cat(parts, 1).float().cpu() for parts in self.parts.values()]).mean(0)
 
 
 @contextmanager
 def _gathering(model: Any) -> Iterator[_Gather]:
     gather = _Gather()
-    handle = looks(model)[-1].register_forward_hook(gather._see)
-    try:
+    with hooked(model, gather):
         yield gather
-    finally:
-        handle.remove()
 
 
 def can_look(model: Any) -> bool:
@@ -88,7 +92,7 @@ def _pass(model: Any, sources: list[Sequence[int]], outputs: list[list[int]], ta
             log_probs = logits.float().log_softmax(-1).gather(2, _filled(targets, device)[..., None])[..., 0].tolist()
     finally:
         model.train(was)
-    weights = None if gather is None or not gather.parts else torch.cat(gather.parts, 1).float().cpu()
+    weights = None if gather is None else gather.whole()
     return [
         Forced(row[:count], None if weights is None else weights[n, :count, : lengths[n]].clone())
         for n, (row, count) in enumerate(zip(log_probs, counts))

@@ -27,6 +27,8 @@ ALIASES = {
     "seed": ("random_seed",),
     "stopping": ("early_stopping",),
     "suppress_tokens": ("suppress",),
+    "num_beam_groups": ("beam_groups", "diverse_beam_groups"),
+    "diversity_penalty": ("diversity", "diverse_beam_strength", "diversity_strength"),
 }
 """Names of other toolkits for our options. All of them are understood, ours is printed."""
 
@@ -57,6 +59,8 @@ class Search:
     logits, which depends on an arbitrary constant). no_repeat_ngram_size: no n tokens twice in an answer; 0: off.
     suppress_tokens: ids never written. first_token: an id that every answer begins with, at no cost in its log-probability
     (a target language's mark).
+    num_beam_groups: the beams are parted into so many groups, each of which pays diversity_penalty for every beam of the
+    groups before it that has just written the same token (diverse beam search, Vijayakumar et al. 2018, Hamming distance).
     """
 
     num_beams: int = 5
@@ -77,6 +81,8 @@ class Search:
     no_repeat_ngram_size: int = 0
     suppress_tokens: tuple[int, ...] = ()
     first_token: int | None = None
+    num_beam_groups: int = 1
+    diversity_penalty: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.suppress_tokens, tuple):
@@ -91,6 +97,11 @@ class Search:
             raise UserError(
                 f"search option max_length is {self.max_length}, which leaves no room for min_length {self.min_length} "
                 f"and the end mark: it must be at least {self.min_length + 1}"
+            )
+        if self.num_beams % self.num_beam_groups:
+            raise UserError(
+                f"search option num_beams is {self.num_beams}, which {self.num_beam_groups} groups (num_beam_groups) cannot "
+                f"share evenly: ask for a multiple"
             )
         if not self.sample and self.num_return > self.num_beams:
             raise UserError(
@@ -130,6 +141,8 @@ _RANGES: tuple[_Range, ...] = (
     ("repetition_penalty", 1e-3, 1000, float),
     ("no_repeat_ngram_size", 0, math.inf, int),
     ("first_token", 0, math.inf, int),
+    ("num_beam_groups", 1, MOST_BEAMS, int),
+    ("diversity_penalty", 0, math.inf, float),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,41 +15,57 @@ from regard.layout import Layout
 
 
 class Watch:
-    """weights: Float[R S] of the last step, or Float[B T S] of a pass; the mean over the heads of the last layer."""
+    """The weights of the last layer, the mean over its heads; in an ensemble the mean over the members that look."""
 
     def __init__(self) -> None:
-        self.weights: Tensor | None = None
+        self.last: dict[nn.Module, Tensor] = {}
 
-    def _see(self, module: Any, arguments: tuple[Any, ...], output: Tensor) -> None:
+    def see(self, module: Any, arguments: tuple[Any, ...], output: Tensor) -> None:
+        """A hook behind an `attend`."""
         q, k, _, mask, *bias = arguments
-        self.weights = module.explain(q, k, mask, *bias).mean(1)
+        self.last[module] = module.explain(q, k, mask, *bias).mean(1)
 
     @property
     def step(self) -> Tensor:
         """Float[R S]: the weights of a step of one token a row."""
-        if self.weights is None:
+        if not self.last:
             raise RuntimeError("the decoder has not looked at its memory yet")
-        return self.weights.flatten(0, 1)
+        return torch.stack([weights.flatten(0, 1) for weights in self.last.values()]).mean(0)
+
+
+_LOOKS = re.compile(r"(.*\.)?decoder\.(attend|.*\.cross\.attend)\Z")
 
 
 def looks(model: nn.Module) -> list[nn.Module]:
     """The `attend` modules through which a model's decoder looks at the memory, first layer first."""
-    named = ((name, module) for name, module in model.named_modules() if name.startswith("decoder."))
-    return [module for name, module in named if name == "decoder.attend" or name.endswith(".cross.attend")]
+    return [module for name, module in model.named_modules() if _LOOKS.match(name)]
+
+
+def last_looks(model: nn.Module) -> list[nn.Module]:
+    """The last of them; of an ensemble the last of each member that has one."""
+    found = ((_LOOKS.match(name), module) for name, module in model.named_modules())
+    return list({match[1]: module for match, module in found if match}.values())
+
+
+@contextmanager
+def hooked(model: nn.Module, watch: Watch) -> Iterator[None]:
+    """`watch` sees what the last looks of a model are given, within the block."""
+    handles = [module.register_forward_hook(watch.see) for module in last_looks(model)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager
 def watching(model: Any, why: str) -> Iterator[Watch]:
-    """A Watch over the last such module. UserError if the model has none; `why` says who needs it."""
-    found = looks(model)
-    if model.encoder is None or not found:
+    """A Watch over a model. UserError if it does not look at its source; `why` says who needs it."""
+    if model.encoder is None or not looks(model):
         raise UserError(f"{why} needs attention over the source, which this model does not have")
     watch = Watch()
-    handle = found[-1].register_forward_hook(watch._see)
-    try:
+    with hooked(model, watch):
         yield watch
-    finally:
-        handle.remove()
 
 
 def coverage(seen: Tensor, real: Tensor) -> Tensor:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 
 from regard.errors import UserError
+from regard.evaluation.breakdown import WordBucket, by_frequency, unknown_words
+from regard.evaluation.comet import Comet
+from regard.evaluation.cost import Cost
 from regard.evaluation.scores import (
     CHINESE,
     LOWER_IS_BETTER,
@@ -24,9 +27,11 @@ from regard.evaluation.scores import (
 
 @dataclass(frozen=True)
 class Comparing:
-    """How to compare. metrics: bleu, chrf, chrf++, ter. samples, seed: of the paired bootstrap. buckets: last length of
-    each bucket of source words. worst: how many sentences to show for each system. source_language: where it is Chinese
-    or Japanese, lengths count characters."""
+    """How to compare. metrics: bleu, chrf, chrf++, ter, and comet where `comet` is there. samples, seed: of the paired
+    bootstrap and of approximate randomisation. buckets: last length of each bucket of source words. worst: how many
+    sentences to show for each system. source_language: where it is Chinese or Japanese, lengths count characters.
+    source_words: those of the text that was learned from; source sentences are parted by how many others they have.
+    target_words: how often that text has each; None: how often the references do."""
 
     metrics: Sequence[str] = ("bleu", "chrf")
     samples: int = 1000
@@ -35,6 +40,9 @@ class Comparing:
     worst: int = 5
     source_language: str | None = None
     scoring: Scoring = Scoring()
+    source_words: Collection[str] | None = None
+    target_words: Mapping[str, int] | None = None
+    comet: Comet | None = None
 
     def __post_init__(self) -> None:
         if self.samples < 1:
@@ -58,7 +66,8 @@ class Side:
 @dataclass(frozen=True)
 class Test:
     """A metric for both systems. difference: second minus first; low, high: its 95 % bootstrap interval, on the resamples
-    of sacrebleu's test; p_value: sacrebleu's, two-sided."""
+    of sacrebleu's test; p_value: sacrebleu's, two-sided; p_randomised: that of its approximate randomisation (Riezler &
+    Maxwell 2005), of as many trials."""
 
     __test__ = False  # not a class of tests
 
@@ -70,11 +79,12 @@ class Test:
     low: float
     high: float
     p_value: float
+    p_randomised: float
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """BLEU of the sentences whose length lies in a range."""
+    """BLEU of the sentences whose length, or count of unknown words, lies in a range."""
 
     lengths: str
     sentences: int
@@ -97,7 +107,9 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found. measure: what the lengths of the buckets count."""
+    """What `compare` found. measure: what the lengths of the buckets count. unknown: by source words that were never
+    learned from; [] where they are not known. words: of the target, by frequency. counted: where the frequency comes from.
+    costs: of systems that were run for it."""
 
     names: tuple[str, str]
     sentences: int
@@ -108,6 +120,10 @@ class Comparison:
     better_second: list[Sentence]
     samples: int
     seed: int
+    unknown: list[Bucket] = field(default_factory=list)
+    words: list[WordBucket] = field(default_factory=list)
+    counted: str = "references"
+    costs: list[Cost] = field(default_factory=list)
 
     def lines(self) -> list[str]:
         """A table for the terminal."""
@@ -136,18 +152,28 @@ def compare(
     paired bootstrap (Koehn 2004) is sacrebleu's own. UserError: unequal counts, empty references, wrong options.
     """
     options = options or Comparing()
-    metrics = check_metrics(options.metrics, tuple(SACREBLEU))
+    metrics = check_metrics(options.metrics, (*SACREBLEU, *(["comet"] if options.comet else [])))
     if len(first) != len(second):
         raise UserError(f"{names[0]} has {len(first)} lines but {names[1]} has {len(second)}: they must be equal")
     sets = check_references(references, len(first), options.scoring.allow_empty)
     if sources is not None and len(sources) != len(first):
         raise UserError(f"{len(first)} translations but {len(sources)} source lines: they must be equal")
-    tests = _tests(sets, first, second, metrics, options)
+    tests = _tests(sets, first, second, [name for name in metrics if name != "comet"], options)
+    if options.comet is not None and "comet" in metrics:
+        tests.append(_comet(options.comet, sources, sets, (first, second), options))
     measured, unit = _lengths(sources, sets, options)
-    buckets = _buckets(sets, first, second, measured, options)
+    buckets = _buckets(sets, first, second, measured, options.buckets, options)
+    unknown: list[Bucket] = []
+    if sources is not None and options.source_words is not None:
+        counts = unknown_words(sources, options.source_words, options.source_language)
+        unknown = _buckets(sets, first, second, counts, (0, 1, 2), options)
+    words = by_frequency(sets, first, second, options.target_words, options.scoring)
     better_first, better_second = _extremes(sets, first, second, sources, options)
-    measure = f"{unit} of the {'source' if sources is not None else 'reference'}"
-    return Comparison(names, len(first), tests, buckets, measure, better_first, better_second, options.samples, options.seed)
+    return Comparison(
+        names, len(first), tests, buckets, f"{unit} of the {'source' if sources is not None else 'reference'}",
+        better_first, better_second, options.samples, options.seed, unknown, words,
+        "references" if options.target_words is None else "training text",
+    )  # fmt: skip
 
 
 @contextmanager
@@ -173,25 +199,62 @@ def _tests(
     systems = cast(Any, [("first", list(first)), ("second", list(second))])
     references = cast(Any, sets)
     for name in metrics:
-        metric = SACREBLEU[name](options.scoring)
+        metric = _remembering(SACREBLEU[name](options.scoring))
         with _seeded(options.seed):
             signatures, table = PairedTest(systems, {name: metric}, references, "bs", options.samples)()
+            _, randomised = PairedTest(systems, {name: metric}, references, "ar", options.samples)()
         own = next(key for key in table if key != "System")
         one, two = cast(Any, table[own])
-        low, high = _interval(metric, sets, first, second, options)
+        low, high = _interval(metric, systems, references, options)
+        shuffled = float(cast(Any, randomised[own][1]).p_value)
         sides = [Side(float(r.score), float(r.mean), float(r.ci)) for r in (one, two)]
         gap = sides[1].score - sides[0].score
-        tests.append(Test(name, str(signatures[own]), sides[0], sides[1], gap, low, high, float(two.p_value)))
+        tests.append(Test(name, str(signatures[own]), sides[0], sides[1], gap, low, high, float(two.p_value), shuffled))
     return tests
 
 
-def _interval(
-    metric: Any, sets: list[list[str | None]], first: Sequence[str], second: Sequence[str], options: Comparing
-) -> tuple[float, float]:
+def _remembering(metric: Any) -> Any:
+    """The metric, which looks at each list of texts only once: TER takes its time."""
+    extract, known = metric._extract_corpus_statistics, {}
+
+    def remembered(hypotheses: list[str], references: Any) -> Any:
+        if id(hypotheses) not in known:
+            known[id(hypotheses)] = extract(hypotheses, references)
+        return known[id(hypotheses)]
+
+    metric._extract_corpus_statistics = remembered
+    return metric
+
+
+def _comet(
+    comet: Comet, sources: Sequence[str] | None, sets: list[list[str | None]], sides: tuple[Sequence[str], Sequence[str]],
+    options: Comparing,
+) -> Test:  # fmt: skip
+    """The mean of COMET's judgements of single sentences, tested on the same resamples and shuffles."""
+    if sources is None:
+        raise UserError("COMET reads the sources too: give --source FILE")
+    references = [next(r for r in row if r is not None) for row in zip(*sets)]
+    one, two = (100 * np.array(comet.judge(sources, list(texts), references)) for texts in sides)
+    count, random = len(one), np.random.default_rng(options.seed)
+    rows = random.choice(count, size=(options.samples, count), replace=True)
+    means = one[rows].mean(1), two[rows].mean(1)
+    differences = means[1] - means[0]
+    gap = float(two.mean() - one.mean())
+    spread = np.abs(differences) - np.abs(differences).mean()
+    signs = np.where(np.random.default_rng(options.seed).integers(2, size=(options.samples, count), dtype=bool), 1.0, -1.0)
+    shuffled = np.abs(signs @ (two - one)) / count
+    p_values = [float((np.sum(found > abs(gap)) + 1) / (options.samples + 1)) for found in (spread, shuffled)]
+    halves = [float(np.percentile(found, 97.5) - np.percentile(found, 2.5)) / 2 for found in means]
+    sides_ = [Side(float(own.mean()), float(m.mean()), half) for own, m, half in zip((one, two), means, halves)]
+    low, high = np.percentile(differences, [2.5, 97.5])
+    return Test("comet", comet.signature, *sides_, gap, float(low), float(high), *p_values)
+
+
+def _interval(metric: Any, systems: Any, references: Any, options: Comparing) -> tuple[float, float]:
     """95 % interval of the difference, over the resamples that sacrebleu draws from the same seed."""
-    one, two = (np.array(metric._extract_corpus_statistics(list(text), sets), dtype=float) for text in (first, second))
-    random = np.random.default_rng(options.seed)
-    rows = random.choice(len(first), size=(options.samples, len(first)), replace=True)
+    one, two = (np.array(metric._extract_corpus_statistics(text, references), dtype=float) for _, text in systems)
+    random, count = np.random.default_rng(options.seed), len(one)
+    rows = random.choice(count, size=(options.samples, count), replace=True)
 
     def value(stats: np.ndarray) -> float:
         return metric._compute_score_from_stats(list(stats.sum(0))).score
@@ -210,13 +273,19 @@ def _lengths(sources: Sequence[str] | None, sets: list[list[str | None]], option
 
 
 def _buckets(
-    sets: list[list[str | None]], first: Sequence[str], second: Sequence[str], lengths: list[int], options: Comparing
+    sets: list[list[str | None]],
+    first: Sequence[str],
+    second: Sequence[str],
+    lengths: Sequence[int],
+    edges: Sequence[int],
+    options: Comparing,
 ) -> list[Bucket]:
-    metric = SACREBLEU["bleu"](options.scoring)
-    buckets, low = [], 0
-    for high in (*options.buckets, None):
-        rows = [i for i, length in enumerate(lengths) if low < max(length, 1) and (high is None or length <= high)]
-        label = f"over {low}" if high is None else f"{low + 1}-{high}"
+    """BLEU of the sentences whose length lies up to each edge, from the one before on."""
+    metric, least = SACREBLEU["bleu"](options.scoring), min(edges[0] if edges else 1, 1)
+    buckets, low = [], least - 1
+    for high in (*edges, None):
+        rows = [i for i, length in enumerate(lengths) if low < max(length, least) and (high is None or length <= high)]
+        label = f"over {low}" if high is None else f"{low + 1}-{high}" if high > low + 1 else str(high)
         if rows:
             chosen = [[lines[i] for i in rows] for lines in sets]
             scores = [float(metric.corpus_score([text[i] for i in rows], chosen).score) for text in (first, second)]
@@ -233,19 +302,29 @@ def _extremes(
     options: Comparing,
 ) -> tuple[list[Sentence], list[Sentence]]:
     """Where the first system is better by most, and where the second is: by sentence-level chrF."""
-    metric = SACREBLEU["chrf"](options.scoring)
-    sentences = []
+    sentences = sentences_of(sets, first, second, sources, options.scoring)
+    sentences.sort(key=lambda s: s.second_chrf - s.first_chrf)
+    better_first = [s for s in sentences[: options.worst] if s.first_chrf > s.second_chrf]
+    better_second = [s for s in sentences[::-1][: options.worst] if s.second_chrf > s.first_chrf]
+    return better_first, better_second
+
+
+def sentences_of(
+    sets: Sequence[Sequence[str | None]],
+    first: Sequence[str],
+    second: Sequence[str],
+    sources: Sequence[str] | None,
+    scoring: Scoring,
+) -> list[Sentence]:
+    """The sentences in which two systems differ, with the chrF of each, in order."""
+    metric, found = SACREBLEU["chrf"](scoring), []
     for i, allowed in enumerate(zip(*sets)):
         if first[i] == second[i]:
             continue
         refs = [r for r in allowed if r is not None]
         one, two = (float(metric.sentence_score(text[i], refs).score) for text in (first, second))
-        source = None if sources is None else sources[i]
-        sentences.append(Sentence(i + 1, source, refs[0], first[i], second[i], one, two))
-    sentences.sort(key=lambda s: s.second_chrf - s.first_chrf)
-    better_first = [s for s in sentences[: options.worst] if s.first_chrf > s.second_chrf]
-    better_second = [s for s in sentences[::-1][: options.worst] if s.second_chrf > s.first_chrf]
-    return better_first, better_second
+        found.append(Sentence(i + 1, None if sources is None else sources[i], refs[0], first[i], second[i], one, two))
+    return found
 
 
 def verdict(test: Test, names: tuple[str, str], level: float = 0.05) -> str:

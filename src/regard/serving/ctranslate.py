@@ -24,6 +24,7 @@ NAME = "ctranslate2"
 ENGINES = ("regard", NAME, *(f"{NAME}:{kind}" for kind in QUANTIZATIONS))
 OTHERWISE = (
     "length_form", "coverage_penalty", "repetition_penalty", "no_repeat_ngram_size", "min_length", "sample",
+    "num_beam_groups", "diversity_penalty",
 )  # fmt: skip
 """Options that CTranslate2 lacks or that change answers or scores in another way there, whether a call or the folder sets
 them."""
@@ -70,10 +71,12 @@ class ExportedTranslator(Translator):
         return replace(options, stopping="first")
 
     def _run(
-        self, job: Job, sources: Sequence[Sequence[int]], begin: Any, workers: int, scored: bool
+        self, job: Job, sources: Sequence[Sequence[int]], begin: Any, workers: Any, scored: bool
     ) -> list[list[Hypothesis]]:
         if begin is not None:
             raise UserError("prefixes and required or forbidden phrases: CTranslate2 has none that mean the same")
+        if job.shortlist is not None:
+            raise UserError("shortlist: CTranslate2 does not read regard's; use the engine regard")
         if job.tell is not None:
             raise UserError("progress: CTranslate2 does not tell what of an answer is certain; use the engine regard")
         answers: list[list[Hypothesis]] = [[Hypothesis([], 0.0, 0.0)] for _ in sources]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 
 from regard.text.surfaces import UNSPACED, kind
 
@@ -34,6 +35,12 @@ def owners(spans: Sequence[Span], offsets: Sequence[Span]) -> list[int]:
         word = bisect_right(starts, max(end - 1, start)) - 1
         found.append(word if word >= 0 and start < end and spans[word][1] > start else -1)
     return found
+
+
+def turned(text: str) -> str:
+    """The words and what stands between them in the opposite order; done twice, the text itself."""
+    places = [0, *(place for span in word_spans(text) for place in span), len(text)]
+    return "".join(text[start:end] for start, end in reversed(list(pairwise(places))))
 
 
 def has_letters(word: str) -> bool:

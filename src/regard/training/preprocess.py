@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from regard.errors import UserError
 from regard.text.corpus import Pair
+from regard.text.words import turned
 
 Change = Callable[[str], str]
 Maker = Callable[[str, str], tuple[Change, Change]]
@@ -26,13 +27,18 @@ def _no_stress(source: str, target: str) -> tuple[Change, Change]:
     return _same, lambda text: _STRESS.sub("", text)
 
 
+def _right_to_left(source: str, target: str) -> tuple[Change, Change]:
+    return _same, turned
+
+
 def _same(text: str) -> str:
     return text
 
 
-STEPS: dict[str, Maker] = {"moses-lc": _moses_lc, "no-stress": _no_stress}
+STEPS: dict[str, Maker] = {"moses-lc": _moses_lc, "no-stress": _no_stress, "right-to-left": _right_to_left}
 """moses-lc: both sides lower-cased, normalised and tokenised as Multi30k's published scale has it. no-stress: the digits
-0, 1, 2 behind ARPAbet vowels of the target go."""
+0, 1, 2 behind ARPAbet vowels of the target go. right-to-left: the target's words stand in the opposite order, so that the
+model writes a sentence from its end (for `regard rerank`)."""
 
 
 def preprocess(pairs: Sequence[Pair], steps: Sequence[str], source: str, target: str) -> list[Pair]:
