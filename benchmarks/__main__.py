@@ -6,13 +6,19 @@ import importlib
 import sys
 
 NAMES = {
-    "train": "training throughput of the same model and batches, regard beside torch.nn.Transformer and transformers",
+    "train": "training throughput, regard beside torch.nn.Transformer, transformers, Eole, OpenNMT-py and JoeyNMT",
+    "decode": "decoding of the same weights, regard beside transformers and CTranslate2",
+    "lm": "language models of nanoGPT's shape, training and generation, regard beside transformers",
+    "attention": "time and memory of window attention as the text grows, in blocks and in full",
+    "start": "from nothing to the help and to the first translation, and what peers' imports cost",
+    "memory": "peak memory of training and decoding beside the peers'",
     "serve": "requests a second, latency and memory of the server under many clients, beside one client",
     "reliability": "trainings killed at any moment, resumed, and compared with unbroken ones",
     "fuzz": "damaged and hostile files for every reader",
     "endurance": "memory, handles and threads over 10,000 updates and 100,000 translations",
     "flags": "precision and recall of flags on faults planted in translations",
-    "sparse": "time and memory of window attention as the text grows, in blocks and in full",
+    "gpu": "training, packing, decoding and attention on a GPU, in at most eight minutes",
+    "tables": "write the figures of JSON files into the pages of the documentation",
 }
 
 
@@ -27,4 +33,5 @@ def main() -> int:
     return importlib.import_module(f"benchmarks.{sys.argv[1]}").main(sys.argv[2:])
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

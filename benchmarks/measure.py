@@ -1,19 +1,27 @@
-"""What all benchmarks share: the machine, the rate of its matrix products, medians and ratios."""
+"""What all benchmarks share: the machine, the rate of its matrix products, runs that take turns, medians and ratios."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
+ROOT = Path(__file__).resolve().parents[1]
+Run = dict[str, float]
 
 
 def machine() -> dict[str, Any]:
     """What these figures were measured on."""
+    import torch
+
     model = platform.processor()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -24,16 +32,77 @@ def machine() -> dict[str, Any]:
 
 def gemm_rate(rows: int = 4096, inner: int = 256, columns: int = 1024, seconds: float = 1.0) -> float:
     """GFLOP/s of a matrix product of a training step's size: the ceiling, measured in the same minute."""
+    import torch
+
     a, b = torch.randn(rows, inner), torch.randn(inner, columns)
     rates, end = [], time.perf_counter() + seconds
     with torch.inference_mode():
-        while time.perf_counter() < end:
+        while time.perf_counter() < end or len(rates) < 4:
             began = time.perf_counter()
             a @ b
             rates.append(2 * rows * inner * columns / (time.perf_counter() - began) / 1e9)
     return statistics.median(rates[len(rates) // 4 :])
 
 
-def summary(values: list[float]) -> dict[str, float]:
+def summary(values: Sequence[float]) -> dict[str, float]:
     """Median, least and most."""
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def peak() -> float:
+    """Most memory of this process so far, in MiB."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def call(python: str, script: str | Path, *arguments: str) -> Run:
+    """Run a worker in a process of its own; the last line of its output is a JSON object of figures."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "HF_HUB_OFFLINE": "1"}
+    command = [python, "-W", "ignore", str(script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.strip().split("\n")[-1])
+
+
+def in_turns(systems: dict[str, Callable[[], Run]], rounds: int, shown: str) -> dict[str, list[Run]]:
+    """Each system once in every round, A B C A B C …, for a machine's speed drifts. shown: the figure told on the way."""
+    found: dict[str, list[Run]] = {name: [] for name in systems}
+    for number in range(rounds):
+        for name, run in systems.items():
+            found[name].append(run())
+            print(f"round {number + 1}, {name}: {shown} {found[name][-1][shown]:,.1f}", file=sys.stderr, flush=True)
+    return found
+
+
+def ratios(found: dict[str, list[Run]], key: str, ours: str = "regard") -> dict[str, dict[str, float]]:
+    """regard's figure over each peer's, round by round."""
+    return {
+        name: summary([our[key] / their[key] for our, their in zip(found[ours], runs, strict=True)])
+        for name, runs in found.items()
+        if name != ours
+    }
+
+
+def figures(found: dict[str, list[Run]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Median, least and most of every figure of every system."""
+    return {name: {key: summary([run[key] for run in runs]) for key in runs[0]} for name, runs in found.items()}
+
+
+def parser(name: str, about: str | None, rounds: int = 5) -> argparse.ArgumentParser:
+    """A command line with what all benchmarks take."""
+    made = argparse.ArgumentParser(prog=f"python -m benchmarks {name}", description=about)
+    made.add_argument("--rounds", type=int, default=rounds, help="turns of each system; the median is told")
+    made.add_argument("--json", default="", help="write the figures here")
+    made.add_argument("--installed", action="store_true", help="run peers in this environment, whatever version it has")
+    return made
+
+
+def told(report: dict[str, Any], path: str) -> int:
+    """Print a report, and write it where it was asked for."""
+    text = json.dumps(report, indent=1, ensure_ascii=False)
+    if path:
+        Path(path).write_text(text + "\n", encoding="utf-8")
+    print(text)
+    return 0

@@ -1,222 +1,98 @@
-"""Training throughput: the same model, data, vocabulary, batches and optimiser in regard and in its peers.
+"""Training throughput: the same data, vocabulary, shape and budget of tokens in regard and in its peers.
 
-Each run is a process of its own; runs are interleaved A B C A B C …, since a machine's speed drifts. Real (not padded)
-target tokens a second, as a ratio regard / peer and as a share of what the machine's matrix products would allow.
+Each run is a process of its own in that program's environment; runs are interleaved, since a machine's speed drifts. Real
+(not padded) target tokens a second, as a ratio regard / peer and as a share of what the machine's matrix products would allow.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
-import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from benchmarks import environments
+from benchmarks.data import BUDGET, VOCABULARY, export
+from benchmarks.measure import Run, call, figures, gemm_rate, in_turns, machine, parser, ratios, summary, told
+from benchmarks.peers import tools
 
-from benchmarks.measure import gemm_rate, machine, summary
-
-SHAPE = {"num_layers": 3, "d_model": 256, "d_ff": 1024, "num_heads": 4, "dropout": 0.1}
-VOCABULARY, BUDGET = 8000, 4096
-
-
-class TorchTransformer(nn.Module):
-    """torch.nn.Transformer as its tutorial has it: scaled embeddings, sinusoids, causal and padding masks, tied."""
-
-    def __init__(self, vocabulary: int) -> None:
-        super().__init__()
-        d, self.pad = SHAPE["d_model"], 0
-        self.embed = nn.Embedding(vocabulary, d, padding_idx=self.pad)
-        layers = SHAPE["num_layers"]
-        self.core = nn.Transformer(
-            d, SHAPE["num_heads"], layers, layers, SHAPE["d_ff"], SHAPE["dropout"], "relu", batch_first=True
-        )
-        self.out = nn.Linear(d, vocabulary)
-        for weight in self.parameters():
-            if weight.dim() > 1:
-                nn.init.xavier_uniform_(weight)
-        self.out.weight = self.embed.weight
-        nn.init.normal_(self.embed.weight, 0, d**-0.5)
-        position, rate = torch.arange(512)[:, None], torch.exp(-torch.arange(0, d, 2) * math.log(10000) / d)
-        table = torch.zeros(512, d)
-        table[:, 0::2], table[:, 1::2] = torch.sin(position * rate), torch.cos(position * rate)
-        self.register_buffer("table", table)
-        self.dropout = nn.Dropout(SHAPE["dropout"])
-
-    def embedded(self, ids: Tensor) -> Tensor:
-        return self.dropout(self.embed(ids) * math.sqrt(SHAPE["d_model"]) + self.table[: ids.shape[1]])
-
-    def forward(self, inputs: Tensor, outputs: Tensor) -> Tensor:
-        future = torch.triu(torch.ones(outputs.shape[1], outputs.shape[1], dtype=torch.bool), 1)
-        absent = inputs == self.pad
-        hidden = self.core(
-            self.embedded(inputs),
-            self.embedded(outputs),
-            tgt_mask=future,
-            src_key_padding_mask=absent,
-            tgt_key_padding_mask=outputs == self.pad,
-            memory_key_padding_mask=absent,
-        )
-        return self.out(hidden)
+SHAPES: dict[str, dict[str, Any]] = {
+    "transformer": {"num_layers": 3, "d_model": 256, "d_ff": 1024, "num_heads": 4, "dropout": 0.1},
+    "rnn": {"cell": "lstm", "num_layers": 1, "d_model": 256, "attention": "general", "input_feeding": True, "dropout": 0.1},
+}
+PEERS = {"transformer": ("torch", "transformers", "trainer", "eole", "opennmt", "joeynmt"), "rnn": ("eole", "joeynmt")}
+LIBRARIES = {"torch": "torch", "transformers": "transformers", "trainer": "transformers"}
+WORKER = Path(__file__).parent / "peers" / "train.py"
 
 
-def marian(vocabulary: int) -> nn.Module:
-    """The same shape in transformers."""
-    from transformers import MarianConfig, MarianMTModel
-
-    d, p = SHAPE["d_model"], SHAPE["dropout"]
-    sides = {
-        f"{side}_{key}": value
-        for side in ("encoder", "decoder")
-        for key, value in (("layers", 3), ("attention_heads", SHAPE["num_heads"]), ("ffn_dim", SHAPE["d_ff"]))
-    }
-    rates = {"dropout": p, "attention_dropout": p, "activation_dropout": p}
-    return MarianMTModel(
-        MarianConfig(
-            vocab_size=vocabulary,
-            decoder_vocab_size=vocabulary,
-            d_model=d,
-            activation_function="relu",
-            scale_embedding=True,
-            share_encoder_decoder_embeddings=True,
-            tie_word_embeddings=True,
-            max_position_embeddings=512,
-            pad_token_id=0,
-            bos_token_id=2,
-            eos_token_id=3,
-            decoder_start_token_id=2,
-            forced_eos_token_id=None,
-            init_std=d**-0.5,
-            **sides,
-            **rates,
-        )
-    )
-
-
-def stream(cache: Path) -> tuple[Any, int]:
-    """Multi30k English to French in batches of BUDGET tokens."""
-    from regard.training.prepare import prepare
-    from regard.training.recipe import load_recipe
-
-    recipe = load_recipe("multi30k-en-fr", [f"tokenizer.vocab_size={VOCABULARY}", f"training.batch_tokens={BUDGET}"])
-    prepared = prepare(recipe, cache)
-    from regard.batches.stream import Stream
-
-    return Stream(prepared.train, BUDGET, seed=1, prefetch=4), prepared.tokenizers.source.vocab_size
-
-
-def loss_of(system: str, model: nn.Module, batch: Any) -> Tensor:
-    """Label-smoothed cross entropy of a batch, per target token, by the system's own usual means."""
-    if system == "regard":
-        from regard.architecture import Targets
-
-        answer = model(
-            batch.inputs,
-            batch.outputs,
-            layout=batch.layout,
-            output_layout=batch.output_layout,
-            targets=Targets(batch.targets, 0.1),
-        )
-        return answer.loss_sum / answer.count
-    if system == "torch":
-        logits = model(batch.inputs, batch.outputs)
-    else:
-        real = (batch.inputs != 0).long()
-        logits = model(input_ids=batch.inputs, attention_mask=real, decoder_input_ids=batch.outputs, use_cache=False).logits
-    return nn.functional.cross_entropy(logits.flatten(0, 1), batch.targets.flatten(), ignore_index=-100, label_smoothing=0.1)
-
-
-def work(system: str, updates: int, warm: int, cache: Path) -> dict[str, float]:
-    """Train for some updates in this process: real tokens a second of the median segment of five updates."""
-    torch.manual_seed(1)
-    batches, vocabulary = stream(cache)
-    if system == "regard":
-        from regard.models.transformer import describe, initialise
-        from regard.training.memory import keep_memory
-
-        keep_memory()
-        model: nn.Module = describe(vocab_size=vocabulary, **SHAPE).build()
-        initialise(model)
-    else:
-        model = TorchTransformer(vocabulary) if system == "torch" else marian(vocabulary)
-    model.train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=system == "regard")
-    rates, source, target, began = [], 0, 0, 0.0
-    for number in range(warm + updates):
-        if number >= warm and (number - warm) % 5 == 0:
-            if target:
-                rates.append((target / (time.perf_counter() - began), source / (time.perf_counter() - began)))
-            source, target, began = 0, 0, time.perf_counter()
-        batch = next(batches)
-        loss_of(system, model, batch).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        source, target = source + batch.source_tokens, target + batch.target_tokens
-    rates.append((target / (time.perf_counter() - began), source / (time.perf_counter() - began)))
-    middle = sorted(rates)[len(rates) // 2]
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    weights = sum(p.numel() for p in model.parameters())
-    return {"target": middle[0], "source": middle[1], "peak_mib": peak, "weights": weights, "gemm": gemm_rate()}
-
-
-def flops_per_target(source: float, target: float) -> float:
-    """Matrix-product operations of a training step for each real target token (backward = 2 × forward); source, target:
-    mean tokens of a pair, with eos."""
-    d, f, layers = SHAPE["d_model"], SHAPE["d_ff"], SHAPE["num_layers"]
-    encoder = layers * (4 * d * d + 2 * d * f + 2 * source * d) + layers * 2 * d * d
-    decoder = layers * (6 * d * d + 2 * d * f + 2 * target * d + 2 * source * d) + d * VOCABULARY
+def flops_per_target(source: float, target: float, shape: dict[str, Any], vocabulary: int = VOCABULARY) -> float:
+    """Matrix-product operations of a training step for each real target token (backward = 2 × forward). source, target: mean
+    tokens of a pair, with eos. Of the RNN the recurrent cells, the attention, the readout and the output layer."""
+    d = shape["d_model"]
+    if "d_ff" in shape:
+        f, layers = shape["d_ff"], shape["num_layers"]
+        encoder = layers * (4 * d * d + 2 * d * f + 2 * source * d) + layers * 2 * d * d
+        decoder = layers * (6 * d * d + 2 * d * f + 2 * target * d + 2 * source * d) + d * vocabulary
+    else:  # 4 gates; the encoder's two directions are half as wide each; input feeding widens the decoder's input
+        encoder = 2 * 4 * (d * d // 2 + d * d // 4) + d * d
+        decoder = 4 * (2 * d * d + d * d) + 2 * source * d + 2 * d * d + d * vocabulary
     return 6 * (decoder + encoder * source / target)
 
 
 def main(arguments: list[str]) -> int:
     """Command line of this benchmark."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks train", description=__doc__)
-    parser.add_argument("--peers", default="torch,transformers", help="torch, transformers")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--updates", type=int, default=15)
-    parser.add_argument("--warm", type=int, default=5)
-    parser.add_argument("--json", default="")
-    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "regard" / "benchmarks")
-    parser.add_argument("--system", default="", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.system:
-        print(json.dumps(work(options.system, options.updates, options.warm, options.cache)))
-        return 0
-    systems = ["regard", *filter(None, options.peers.split(","))]
-    found: dict[str, list[dict[str, float]]] = {system: [] for system in systems}
-    for number in range(options.rounds):
-        for system in systems:
-            own = ["--system", system, "--updates", str(options.updates), "--warm", str(options.warm)]
-            command = [sys.executable, "-m", "benchmarks", "train", *own, "--cache", str(options.cache)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            found[system].append(json.loads(done.stdout.strip().split("\n")[-1]))
-            print(f"round {number + 1}, {system}: {found[system][-1]['target']:.0f} target tokens/s", file=sys.stderr)
-    report = tell(found)
-    if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(report, indent=1))
-    return 0
+    its = parser("train", __doc__)
+    its.add_argument("--kind", choices=SHAPES, default="transformer")
+    its.add_argument("--peers", default="torch,transformers", help="of torch, transformers, trainer, eole, opennmt, joeynmt")
+    its.add_argument("--updates", type=int, default=15)
+    its.add_argument("--warm", type=int, default=5)
+    its.add_argument("--budget", type=int, default=BUDGET, help="tokens of a batch on its longer side, padding counted")
+    its.add_argument("--set", action="append", default=[], help="further settings of the recipe that names the data")
+    its.add_argument("--shape", default="", help="other sizes, as JSON")
+    its.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "regard" / "benchmarks")
+    options = its.parse_args(arguments)
+    shape = SHAPES[options.kind] | json.loads(options.shape or "{}")
+    data = export(options.cache, options.set)
+    peers = [name for name in options.peers.split(",") if name]
+    wrong = [name for name in peers if name not in PEERS[options.kind]]
+    if wrong:
+        its.error(f"{wrong[0]}: is no peer of {options.kind}; known: {', '.join(PEERS[options.kind])}")
+    counts = options.budget, options.updates, options.warm
+    pythons = {name: environments.interpreter(LIBRARIES.get(name, name), options.installed) for name in peers}
+    systems = {
+        name: _system(name, pythons.get(name, sys.executable), data, options.kind, shape, counts)
+        for name in ("regard", *peers)
+    }
+    found = in_turns(systems, options.rounds, "target")
+    report = {
+        "benchmark": "train",
+        "kind": options.kind,
+        "machine": machine(),
+        "shape": shape,
+        "batch_tokens": options.budget,
+    }
+    report["versions"] = {name: environments.version(LIBRARIES.get(name, name), python) for name, python in pythons.items()}
+    return told(report | tell(found, shape, data), options.json)
 
 
-def tell(found: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
+def _system(
+    name: str, python: str, data: Path, kind: str, shape: dict[str, Any], counts: tuple[int, int, int]
+) -> Callable[[], Run]:
+    if name in tools.TOOLS:
+        return lambda: tools.run(name, python, data, kind, shape, counts) | {"gemm": gemm_rate()}
+    numbers = [str(part) for pair in zip(("--budget", "--updates", "--warm"), counts) for part in pair]
+    told = ["--system", name, "--kind", kind, "--data", str(data), "--shape", json.dumps(shape), *numbers]
+    return lambda: call(python, WORKER, *told)
+
+
+def tell(found: dict[str, list[Run]], shape: dict[str, Any], data: Path) -> dict[str, Any]:
     """Figures a system, ratios round by round, and the share of the ceiling."""
-    report: dict[str, Any] = {"machine": machine(), "shape": SHAPE, "batch_tokens": BUDGET, "systems": {}, "ratios": {}}
-    for system, runs in found.items():
-        source = sum(run["source"] for run in runs) / sum(run["target"] for run in runs)
-        flops = flops_per_target(17.65 * source, 17.65)
-        report["systems"][system] = {
-            "target_per_second": summary([run["target"] for run in runs]),
-            "of_ceiling": summary([run["target"] * flops / (run["gemm"] * 1e9) for run in runs]),
-            "peak_mib": summary([run["peak_mib"] for run in runs]),
-            "weights": runs[0]["weights"],
-        }
-        if system != "regard":
-            ratios = [ours["target"] / theirs["target"] for ours, theirs in zip(found["regard"], runs, strict=True)]
-            report["ratios"][system] = summary(ratios)
-    return report
+    ids = json.loads((data / "ids.json").read_text(encoding="utf-8"))
+    source, target = (sum(len(row) + 1 for row in ids[f"train.{side}"]) / len(ids["train.en"]) for side in ("en", "fr"))
+    pieces = json.loads((data / "vocabulary.json").read_text(encoding="utf-8"))["pieces"]
+    flops = flops_per_target(source, target, shape, len(pieces))
+    systems = figures(found)
+    for name, runs in found.items():
+        systems[name]["of_ceiling"] = summary([run["target"] * flops / (run["gemm"] * 1e9) for run in runs])
+    return {"systems": systems, "ratios": ratios(found, "target")}

@@ -14,6 +14,7 @@ from regard.decoding.continuation import Continuation
 from regard.decoding.generate import BATCH_TOKENS, WINDOW, batches
 from regard.decoding.options import Search, canonical, read_options, search_options
 from regard.decoding.search import search
+from regard.decoding.speculative import Guess, Speculation
 from regard.errors import UserError
 from regard.layout import Layout
 from regard.loaded import Loaded
@@ -60,6 +61,8 @@ class Generator(Loaded):
         said = settings_of(self.meta["generation"], "the folder") if "generation" in self.meta else {}
         kept = {key: value for key, value in said.items() if key in (*SAMPLING, "suppress_tokens", "no_repeat_ngram_size")}
         self.search = read_options(kept | {"num_beams": 1})
+        self.guess: Guess | None = None
+        """Guesses ahead in greedy answers to one prompt (`regard.decoding.speculative`): fewer passes, the same text."""
 
     @property
     def ends(self) -> list[int]:
@@ -122,7 +125,7 @@ class Generator(Loaded):
             raise UserError("beams and several answers are not certain before their end: use generate, not stream")
         ids = self.prompt_ids(prompt)
         writing = Writing(self.tokenizer, self._context(prompt, ids), stops, self.ends)
-        running = Continuation(self.model, [ids], wanted, self.ends, [(first, 0)])
+        running = self._running([ids], wanted, [(first, 0)])
         for ((_, token, log_prob),) in running:
             text = writing.push(token, log_prob)
             if writing.finish is not None:
@@ -177,7 +180,7 @@ class Generator(Loaded):
         copies = options.num_return if options.method == "sample" else 1
         rows = [task for task in tasks for _ in range(copies)]
         names = [(number, copy) for number in numbers for copy in range(copies)]
-        running = Continuation(self.model, [ids for ids, _ in rows], options, self.ends, names)
+        running = self._running([ids for ids, _ in rows], options, names)
         writings = [Writing(self.tokenizer, context, stops, self.ends) for _, context in rows]
         for step in running:
             for row, token, log_prob in step:
@@ -187,6 +190,12 @@ class Generator(Loaded):
         made = [writing.generation() for writing in writings]
         groups = [made[at : at + copies] for at in range(0, len(made), copies)]
         return [sorted(one, key=lambda each: -options.score(each.log_prob, len(each.tokens))) for one in groups]
+
+    def _running(self, prompts: list[list[int]], options: Search, names: list[tuple[int, int]]) -> Any:
+        """What writes the answers, token by token."""
+        if self.guess is not None and len(prompts) == 1 and options.method == "greedy":
+            return Speculation(self.model, prompts[0], options, self.ends, self.guess)
+        return Continuation(self.model, prompts, options, self.ends, names)
 
     def _beams(self, tasks: list[Task], options: Search, stops: list[str], numbers: list[int]) -> list[list[Generation]]:
         """The best answers of beam search. A stop string or a further end mark cuts them afterwards."""

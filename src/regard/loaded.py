@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 
@@ -13,6 +13,7 @@ from regard.architecture import Model
 from regard.checkpoints.folders import save_model
 from regard.decoding.generate import BATCH_TOKENS, LONGEST, WINDOW, batches
 from regard.errors import UserError
+from regard.layers.int8 import quantize
 from regard.layout import Layout
 from regard.text.tokenizer import Tokenizer, Tokenizers
 
@@ -53,6 +54,17 @@ class Loaded:
         their square)."""
         its = self.model.decoder if self.model.encoder is None else self.model.encoder
         return LONGEST if its.limit is None else min(its.limit, LONGEST)
+
+    def quantize(self) -> Self:
+        """Put weights of eight bits in the place of all linear layers' (`regard.layers.int8`), for good: less memory, faster
+        products on a CPU, scores that differ a little. Gives this same object; UserError on a GPU."""
+        quantize(self.model)
+        return self
+
+    def fits(self, text: str) -> bool:
+        """Whether the model reads all of a text."""
+        room = self.limit - 8  # what the template puts around it
+        return len(text.encode("utf-8", "replace")) <= room or len(self.tokenizer.encode(text)) <= room
 
     def save(self, folder: str | Path) -> None:
         """Write a model folder that `load` opens again (see `regard.checkpoints.folders.save_model`)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from regard.checkpoints.generation import settings_of
 from regard.classifier import Classifier
 from regard.decoding.options import read_options
 from regard.embedder import Embedder
+from regard.ensemble import Ensemble
 from regard.errors import UserError
 from regard.filler import Filler
 from regard.generator import Generator
@@ -38,19 +40,22 @@ def kind_of(description: Description) -> type[Loaded]:
 
 
 def load(
-    folder_or_name: str | Path,
+    folder_or_name: str | Path | Sequence[str | Path],
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     extend: bool = False,
 ) -> Any:
     """What a model folder holds, or a name of the Hugging Face Hub: by the model's halves and head a Translator, Generator,
-    Classifier, Embedder or Filler.
+    Classifier, Embedder or Filler. Of a list of folders of translators their Ensemble.
 
     device: None for the GPU if there is one. dtype: None for the number type stored, but float32 on a CPU, where half
-    precision is slow. extend: add embeddings, untrained, for entries that the tokenizer has and the model lacks.
-    UserError says what is missing or does not fit.
+    precision is slow; "int8" for weights of eight bits, on the CPU (see `Loaded.quantize`). extend: add embeddings,
+    untrained, for entries that the tokenizer has and the model lacks. UserError says what is missing or does not fit.
     """
-    return _open(locate(folder_or_name), device, dtype, extend, None)
+    if isinstance(folder_or_name, (str, Path)):
+        return _open(locate(folder_or_name), device, dtype, extend, None)
+    members = [load_as(Translator, one, device, dtype, extend) for one in folder_or_name]
+    return members[0] if len(members) == 1 else Ensemble(members, folder_or_name)
 
 
 def load_as(
@@ -72,15 +77,16 @@ def _open(
     extend: bool,
     wanted: type[Loaded] | None,
 ) -> Loaded:
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    dtype = "float32" if dtype is None and device.type == "cpu" else dtype
+    small = dtype == "int8"
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() and not small else "cpu"))
+    dtype = "float32" if small or (dtype is None and device.type == "cpu") else dtype
     model, description, meta = load_model(folder, device, dtype)
     kind = kind_of(description)
     if wanted is not None and kind is not wanted:
         raise UserError(f"{folder}: holds {kind.what}, not {wanted.what}: use {kind.use}")
     half = description.decoder if description.encoder is None else description.encoder
     if not hasattr(half.embed, "vocab_size"):
-        return kind(model, None, meta)
+        return _small(kind(model, None, meta), small)
     tokenizers = Tokenizers.open(folder)
     if tokenizers.target.eos in meta.get("ends", ()):
         meta["ids"]["eos"] = tokenizers.target.eos
@@ -91,5 +97,9 @@ def _open(
         said = meta.get("search")
         if said is None:
             said = settings_of(meta["generation"], folder) if "generation" in meta else {}
-        return Translator(model, tokenizers, read_options(said), meta)
-    return kind(model, tokenizers, meta)
+        return _small(Translator(model, tokenizers, read_options(said), meta), small)
+    return _small(kind(model, tokenizers, meta), small)
+
+
+def _small(loaded: Loaded, small: bool) -> Loaded:
+    return loaded.quantize() if small else loaded

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 import regard
 from regard import models
 from regard.architecture import Description, Model, from_json, to_json
+from regard.checkpoints.bounds import check_numbers
 from regard.checkpoints.card import card, task_of
 from regard.checkpoints.fit import check_fit, ids_of
 from regard.checkpoints.generation import GENERATION, read_generation, written
@@ -200,6 +201,7 @@ def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
     ids, ends = _ids(config, folder)
     meta = {key: value for key, value in own.items() if key not in ("version", "regard", "description")}
     told = _told(own, folder)
+    check_numbers(told, str(folder / OWN), _count(files))
     meta |= {"ends": ends} if len(ends) > 1 else {}
     if not own:
         meta["generation"] = read_generation(folder, config)
@@ -217,10 +219,11 @@ def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
     where = str(folder / CONFIG)
     arguments = read_config(form, sifted(form, config, where), where)
     arguments |= form.peek(files.shapes, files.read) if files is not None else {}
+    check_numbers(arguments, where, _count(files))
     try:
         description = module.describe(**arguments)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{folder / CONFIG}: {error}") from None
+    except Exception as error:  # numbers and names of a stranger's may fail anywhere
+        raise UserError(f"{folder / CONFIG}: {_reason(error)}") from None
     if told is not None and files is not None and told != description:
         raise UserError(f"{folder}: {CONFIG} and {OWN} describe different models; delete {OWN} to go by {CONFIG}")
     return _checked(Plan(description, form.weights(**(module.arguments(description) or arguments)), ids, meta), folder)
@@ -240,7 +243,7 @@ def _told(own: Mapping[str, Any], folder: Path) -> Description | None:
         models.find(name)
     try:
         return from_json(own["description"])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{folder / OWN}: {error}") from None
 
 
@@ -309,7 +312,7 @@ def load_model(
 def _number_type(name: str | torch.dtype | None) -> torch.dtype | None:
     known = ("float32", "float64", "bfloat16", "float16")
     if isinstance(name, str) and name not in known:
-        raise UserError(f"dtype {name!r}: choose one of {', '.join(known)}")
+        raise UserError(f"dtype {name!r}: choose one of {', '.join(known)}, or int8 on a CPU")
     return getattr(torch, name) if isinstance(name, str) else name
 
 
@@ -334,8 +337,16 @@ def _tensors(model: nn.Module, plan: Plan, files: TensorFiles) -> dict[str, Tens
 def _build(description: Description, folder: Path) -> Model:
     try:
         return description.build()
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{folder}: the description makes no model: {error}") from None
+    except Exception as error:  # numbers and names of a stranger's may fail anywhere
+        raise UserError(f"{folder}: the description makes no model: {_reason(error)}") from None
+
+
+def _count(files: TensorFiles | None) -> int:
+    return 100_000 if files is None else len(files.shapes)
+
+
+def _reason(error: Exception) -> str:
+    return (" ".join(str(error).split()) or type(error).__name__)[:200]
 
 
 def _fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:

@@ -23,7 +23,7 @@ def command(
     jsonl: Annotated[bool, Option("--jsonl", help="write one JSON object a line, text and vector")] = False,
     batch_tokens: Annotated[int | None, Option(min=1, help="tokens of a batch; changes speed, not answers")] = None,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
-    dtype: Annotated[str | None, Option(help="float32, bfloat16, float16; default: as stored")] = None,
+    dtype: Annotated[str | None, Option(help="float32, bfloat16, float16, int8 (CPU); default: as stored")] = None,
 ) -> None:
     """Give vectors of texts given as arguments, or else of lines of stdin: numbers with spaces between, a line a text."""
     texts = chunks(text, input, "texts")

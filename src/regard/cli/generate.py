@@ -11,7 +11,7 @@ from typer import Argument, Option
 from regard.cli.streams import Writer, chunks, out
 from regard.errors import UserError
 
-PLACES = ("model", "prompt", "input", "output", "json", "jsonl", "chat", "system", "device", "dtype")
+PLACES = ("model", "prompt", "input", "output", "json", "jsonl", "chat", "system", "device", "dtype", "lookup", "draft")
 
 
 def command(
@@ -42,7 +42,11 @@ def command(
     ] = None,
     batch_tokens: Annotated[int | None, Option(min=1, help="prompt tokens of a batch; changes speed, not answers")] = None,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
-    dtype: Annotated[str | None, Option(help="float32, bfloat16, float16; default: as stored")] = None,
+    dtype: Annotated[str | None, Option(help="float32, bfloat16, float16, int8 (CPU); default: as stored")] = None,
+    lookup: Annotated[
+        bool, Option("--lookup", help="guess ahead from what stood there before: the same text, sooner")
+    ] = False,
+    draft: Annotated[str | None, Option(help="guess ahead by this smaller model of the same vocabulary")] = None,
 ) -> None:
     """Go on with prompts given as arguments, or else with lines of stdin, greedily unless asked otherwise.
 
@@ -54,6 +58,7 @@ def command(
     if system is not None and not chat:
         raise UserError("--system belongs to a conversation: add --chat")
     generator = _load(model, device, dtype, options)
+    generator.guess = _guess(lookup, draft, device, dtype, generator)
     with out(output) as file:
         writer = Writer(file, jsonl, json)
         one = len(prompt or ()) == 1 or (not prompt and input is None and sys.stdin.isatty())
@@ -91,6 +96,25 @@ def _load(model: str, device: str | None, dtype: str | None, options: dict[str, 
     from regard.loading import load_as
 
     return load_as(Generator, model, device, dtype)
+
+
+def _guess(lookup: bool, draft: str | None, device: str | None, dtype: str | None, generator: Any) -> Any:
+    """What guesses ahead, None for nothing."""
+    if not lookup and draft is None:
+        return None
+    from regard.decoding.speculative import Draft, Lookup
+
+    if draft is None:
+        return Lookup()
+    if lookup:
+        raise UserError("--lookup and --draft are two ways of guessing: give one")
+    from regard.generator import Generator
+    from regard.loading import load_as
+
+    smaller = load_as(Generator, draft, device, dtype)
+    if smaller.tokenizer.hash != generator.tokenizer.hash:
+        raise UserError(f"--draft {draft}: has another vocabulary than the model, so it cannot guess for it")
+    return Draft(smaller.model)
 
 
 def _show(generator: Any, prompt: Any, writer: Writer, options: dict[str, Any], number: int) -> str:

@@ -50,7 +50,7 @@ def command(
     batch_tokens: Annotated[int, Option(help="source tokens of a batch; changes speed, not answers")] = 2048,
     grace: Annotated[float, Option(help="seconds that open requests have to end when the server stops")] = 20.0,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
-    dtype: Annotated[str | None, Option(help="float32, bfloat16, float16; default: as stored")] = None,
+    dtype: Annotated[str | None, Option(help="float32, bfloat16, float16, int8 (CPU); default: as stored")] = None,
 ) -> None:
     """Serve models in the dialects of LibreTranslate, DeepL and OpenAI, and in regard's own, until Ctrl-C or SIGTERM.
 

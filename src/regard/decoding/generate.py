@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ from regard.decoding.banks import Demand
 from regard.decoding.options import Hypothesis, Search
 from regard.decoding.progress import Tell
 from regard.decoding.search import search
+from regard.decoding.shortlist import Shortening, Shortlist
 from regard.errors import UserError
 from regard.layout import Layout
 
@@ -28,7 +30,8 @@ WINDOW = 2048
 @dataclass(frozen=True)
 class Job:
     """What all batches of one call share. batch_tokens: source tokens of a batch, padding counted. first: the number of the
-    first source, for sampling. tell(number, ids): called with tokens of an answer as they become certain (see `search`)."""
+    first source, for sampling. tell(number, ids): called with tokens of an answer as they become certain (see `search`).
+    shortlist: of the target vocabulary, or None."""
 
     options: Search
     bos: int
@@ -36,6 +39,7 @@ class Job:
     batch_tokens: int = BATCH_TOKENS
     first: int = 0
     tell: Tell | None = None
+    shortlist: Shortlist | None = None
 
     def __post_init__(self) -> None:
         if self.batch_tokens < 1:
@@ -51,15 +55,15 @@ def translate_ids(
     *,
     batch_tokens: int = BATCH_TOKENS,
     prefix: Sequence[Sequence[int] | Demand] | None = None,
-    workers: int = 1,
+    workers: int | Workers = 1,
     first: int = 0,
 ) -> list[list[Hypothesis]]:
     """Answers for each source (input ids as the model reads them, with their end mark), in the order of the sources.
 
     An empty source (nothing, or the end mark alone) has one empty answer of score 0 that the model is not asked for.
     Sources of more tokens than the model or LONGEST allows lose their end; their hypotheses say source_cut.
-    workers: processes of one thread each, for models on the CPU. first: the number of the first source, on which its
-    samples depend.
+    workers: processes of one thread each, for models on the CPU, or those that are there already. first: the number of the
+    first source, on which its samples depend.
     """
     return run_job(Job(options, bos, eos, batch_tokens, first), model, sources, prefix, workers)
 
@@ -69,10 +73,10 @@ def run_job(
     model: Any,
     sources: Sequence[Sequence[int]],
     prefix: Sequence[Sequence[int] | Demand] | None = None,
-    workers: int = 1,
+    workers: int | Workers = 1,
 ) -> list[list[Hypothesis]]:
     """`translate_ids` of one job."""
-    if job.tell is not None and workers > 1:
+    if job.tell is not None and workers != 1:
         raise UserError("answers cannot be followed as they are made in worker processes: leave workers at 1")
     if prefix is not None and len(prefix) != len(sources):
         raise UserError(f"{len(prefix)} prefixes were given for {len(sources)} sources: there must be one for each")
@@ -89,7 +93,7 @@ def stream_translate(
     *,
     batch_tokens: int = BATCH_TOKENS,
     window: int = WINDOW,
-    workers: int = 1,
+    workers: int | Workers = 1,
 ) -> Iterator[list[Hypothesis]]:
     """translate_ids for any number of sources, endless ones too: `window` of them are read, answered, given back."""
     if window < 1:
@@ -114,22 +118,19 @@ Pair = tuple[Sequence[int], Sequence[int] | Demand]
 Task = tuple[list[Sequence[int]], list[Sequence[int] | Demand], list[int]]
 
 
-def _stream(model: Any, pairs: Iterable[Pair], job: Job, window: int, workers: int) -> Iterator[list[Hypothesis]]:
+def _stream(model: Any, pairs: Iterable[Pair], job: Job, window: int, workers: int | Workers) -> Iterator[list[Hypothesis]]:
     with ExitStack() as stack:
-        run = map
-        if workers > 1:
-            if model.device.type != "cpu":
-                raise UserError(f"workers are for models on the CPU, this one is on {model.device}: leave them at 1")
-            spawn = torch.multiprocessing.get_context("spawn")
-            run = stack.enter_context(ProcessPoolExecutor(workers, spawn, _begin, (model,))).map
+        pool = workers if isinstance(workers, Workers) else None
+        if not isinstance(workers, Workers) and workers > 1:
+            pool = stack.enter_context(Workers(model, workers))
         pairs, done = iter(pairs), job.first
         while chunk := list(islice(pairs, window)):
-            yield from _window(model, chunk, job, done, run if workers > 1 else None)
+            yield from _window(model, chunk, job, done, pool)
             done += len(chunk)
 
 
-def _window(model: Any, chunk: list[Pair], job: Job, done: int, run: Any) -> list[list[Hypothesis]]:
-    """Answers to some sources, the first of which is number `done`. run: map over worker processes, or None."""
+def _window(model: Any, chunk: list[Pair], job: Job, done: int, pool: Workers | None) -> list[list[Hypothesis]]:
+    """Answers to some sources, the first of which is number `done`."""
     limit = None if model.encoder is None else model.encoder.limit
     most = LONGEST if limit is None else min(limit, LONGEST)
     answers: list[list[Hypothesis]] = [[Hypothesis([], 0.0, 0.0)] for _ in chunk]
@@ -140,7 +141,7 @@ def _window(model: Any, chunk: list[Pair], job: Job, done: int, run: Any) -> lis
         ([_cut(chunk[n][0], most, job.eos) for n in group], [chunk[n][1] for n in group], [done + n for n in group])
         for group in groups
     ]
-    results = map(partial(_answer, model, job), tasks) if run is None else run(partial(_work, job), tasks)
+    results = map(partial(_answer, model, job), tasks) if pool is None else pool.answers(job, tasks)
     for group, result in zip(groups, results, strict=True):
         for n, hypotheses in zip(group, result, strict=True):
             cut = len(chunk[n][0]) > most
@@ -163,9 +164,52 @@ def _answer(model: Any, job: Job, task: Task) -> list[list[Hypothesis]]:
         ids[row, ids.shape[1] - len(source) if left else 0 :][: len(source)] = torch.as_tensor(source)
     layout = Layout.padded(lengths, left=left, device=model.device)
     forced = prefix if any(prefix) else None
-    tell = job.tell
-    heard = None if tell is None else lambda row, new: tell(numbers[row], new)
-    return search(model, ids.to(model.device), layout, job.options, job.bos, job.eos, forced, numbers=numbers, tell=heard)
+    tell, options, marks = job.tell, job.options, (job.bos, job.eos)
+    short = None
+    if job.shortlist is not None:
+        short = Shortening.of(model, job.shortlist, ids, options, marks, forced)
+    if short is not None:
+        model, options, marks, forced = short.model, short.options, (short.bos, short.eos), short.prefix
+
+    def heard(row: int, new: list[int]) -> None:
+        if tell is not None:
+            tell(numbers[row], new if short is None else short.ids(new))
+
+    listens = None if tell is None else heard
+    found = search(model, ids.to(model.device), layout, options, *marks, forced, numbers=numbers, tell=listens)
+    return found if short is None else short.answers(found)
+
+
+class Workers:
+    """Processes of one thread each that answer batches of a model on the CPU: many narrow ones are faster than one wide.
+    Each takes seconds to start, so they are kept until `close`. count: 0 for as many as there are cores. UserError: the
+    model is not on the CPU."""
+
+    def __init__(self, model: Any, count: int = 0) -> None:
+        if model.device.type != "cpu":
+            raise UserError(f"workers are for models on the CPU, this one is on {model.device}: leave them at 1")
+        spawn = torch.multiprocessing.get_context("spawn")
+        self.count = count or cores()
+        self.pool = ProcessPoolExecutor(self.count, spawn, _begin, (model,))
+
+    def answers(self, job: Job, tasks: Iterable[Task]) -> Iterator[list[list[Hypothesis]]]:
+        """Those to each batch, in order."""
+        return self.pool.map(partial(_work, job), tasks)
+
+    def close(self) -> None:
+        """End the processes."""
+        self.pool.shutdown(cancel_futures=True)
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def cores() -> int:
+    """How many of the machine's this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _MODEL: Any = None

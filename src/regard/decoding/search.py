@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.decoding.banks import Demand
+from regard.decoding.best import best_of
 from regard.decoding.constraints import Constraints
 from regard.decoding.options import Hypothesis, Search
 from regard.decoding.progress import Progress, Tell
@@ -75,15 +76,9 @@ def search(
     constraints = Constraints.of(options, eos, prefix, limits, inputs.device)
     progress = None if tell is None else Progress(tell, rows, eos)
     with _in_use(model):
-        reader = _Reader(model, inputs, layout, bos)
+        reader = Reader(model, inputs, layout, bos)
         if options.method == "beam":
-            reader.start(max(limits))
-            beams = _Beams(reader, options, limits, eos, constraints)
-            beams.progress = progress
-            if not options.coverage_penalty:
-                return beams.run()
-            with watching(model, "coverage_penalty") as watch:
-                return beams.run(_Cover(watch, layout.real.expand(rows, -1), options.coverage_penalty))
+            return _beams(reader, layout.real.expand(rows, -1), limits, constraints, progress)
         if options.method == "greedy":
             reader.start(max(limits))
             return [[h] for h in _one_each(reader, _best, constraints, limits, range(rows), progress)]
@@ -97,6 +92,30 @@ def search(
         drawn = _one_each(reader, sampler, constraints, limits, lines, progress if copies == 1 else None)
         groups = [drawn[at : at + copies] for at in range(0, len(drawn), copies)]
         return [sorted(group, key=lambda h: -h.score) for group in groups]
+
+
+def _beams(
+    reader: Reader, real: Tensor, limits: list[int], constraints: Constraints, progress: Progress | None
+) -> list[list[Hypothesis]]:
+    """Beam search, in groups if there are several. real: Bool[S T] of the sources."""
+    options = constraints.options
+    if options.num_beam_groups > 1:
+        from regard.decoding.groups import in_groups as run
+    else:
+        run = _together
+    if not options.coverage_penalty:
+        return run(reader, limits, constraints, progress, None)
+    with watching(reader.model, "coverage_penalty") as watch:
+        return run(reader, limits, constraints, progress, Cover(watch, real, options.coverage_penalty))
+
+
+def _together(
+    reader: Reader, limits: list[int], constraints: Constraints, progress: Progress | None, cover: Cover | None
+) -> list[list[Hypothesis]]:
+    reader.start(max(limits))
+    beams = Beams(reader, constraints.options, limits, constraints)
+    beams.progress, beams.cover = progress, cover
+    return beams.run()
 
 
 def _limits(model: Any, layout: Layout, rows: int, options: Search) -> list[int]:
@@ -114,7 +133,7 @@ def _limits(model: Any, layout: Layout, rows: int, options: Search) -> list[int]
     return result
 
 
-class _Reader:
+class Reader:
     """The model half way through its answers: what each row reads next, and where that stands."""
 
     def __init__(self, model: Any, inputs: Tensor, layout: Layout, bos: int) -> None:
@@ -167,7 +186,7 @@ def _best(logits: Tensor, step: int, lines: Tensor) -> Tensor:
 
 
 def _one_each(
-    reader: _Reader,
+    reader: Reader,
     choose: Choose,
     constraints: Constraints,
     limits: Sequence[int],
@@ -223,25 +242,7 @@ def _hypothesis(
     return Hypothesis(ids[:-1] if finished else ids, options.score(log_prob, len(ids)) + more, log_prob, logs, finished)
 
 
-def best_of(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest of each row of Float[R N], largest first, and their places; among equals the first place.
-
-    torch.topk leaves the order of equals open: rows where it may have taken the wrong one are sorted."""
-    if count >= x.shape[1]:
-        value, place = x.sort(dim=1, descending=True, stable=True)
-        return value, place
-    value, place = x.topk(count + 1, 1)
-    tied = (value[:, count - 1] == value[:, count]) & (value[:, count] > -math.inf)
-    place, order = place[:, :count].sort(1)
-    value, second = value[:, :count].gather(1, order).sort(dim=1, descending=True, stable=True)
-    place = place.gather(1, second)
-    if bool(tied.any()):
-        sorted_value, sorted_place = x[tied].sort(dim=1, descending=True, stable=True)
-        value[tied], place[tied] = sorted_value[:, :count], sorted_place[:, :count]
-    return value, place
-
-
-class _Cover:
+class Cover:
     """How much of its source each beam has looked at. real: Bool[S T] of the sources."""
 
     def __init__(self, watch: Watch, real: Tensor, penalty: float) -> None:
@@ -257,12 +258,12 @@ class _Cover:
         return (self.penalty * coverage(self.seen[beams], self.real[sentences])).tolist()
 
 
-class _Beams:
+class Beams:
     """Beam search over one batch. Tensors have a row a sentence (A of them are left) or a row a beam (A × w, the w
     beams of a sentence next to each other: one at the beginning, then num_beams)."""
 
-    def __init__(self, reader: _Reader, options: Search, limits: Sequence[int], eos: int, constraints: Constraints) -> None:
-        self.reader, self.options, self.eos, self.constraints = reader, options, eos, constraints
+    def __init__(self, reader: Reader, options: Search, limits: Sequence[int], constraints: Constraints) -> None:
+        self.reader, self.options, self.eos, self.constraints = reader, options, constraints.eos, constraints
         device, count = reader.tokens.device, len(limits)
         self.steps, self.width = max(limits), 1
         self.bound = torch.tensor(limits, device=device)
@@ -272,21 +273,20 @@ class _Beams:
         self.logs = torch.zeros(count, 0, device=device)
         self.total = self.worst = torch.zeros(0)
         self.pool: list[list[Hypothesis]] = [[] for _ in limits]
-        self.cover: _Cover | None = None
+        self.cover: Cover | None = None
         self.progress: Progress | None = None
 
-    def run(self, cover: _Cover | None = None) -> list[list[Hypothesis]]:
-        """The finished hypotheses of each sentence, best first. cover: with a coverage penalty."""
-        self.cover = cover
+    def run(self) -> list[list[Hypothesis]]:
+        """The finished hypotheses of each sentence, best first."""
         for step in range(self.steps):
             logits = self.reader.logits(step == 0)
-            if cover is not None:
-                cover.look()
+            if self.cover is not None:
+                self.cover.look()
             if step == 0:
                 self.logs = self.logs.to(logits.dtype)
                 self.total = logits.new_zeros(len(self.sentence), 1)
                 self.worst = logits.new_full((len(self.sentence),), -math.inf)
-            best, parent, token, log = self._candidates(logits, step)
+            best, parent, token, log = self.candidates(logits, step)
             due = self.bound == step + 1
             ends = (token == self.eos) | due[:, None]
             alive = best > -math.inf
@@ -305,7 +305,7 @@ class _Beams:
                 self.progress.beams(self.ids.view(shape), self.total > -math.inf, self.sentence, self.pool)
         return [pool[: self.options.num_return] for pool in self.pool]
 
-    def _candidates(self, logits: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def candidates(self, logits: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """For each sentence the 2 × num_beams best extensions, Float|Int[A 2K] each: log-probability of the whole, beam
         (from 0 in its sentence), token, log-probability of the token. Minus infinity where there are not so many."""
         norm, count = logits.logsumexp(1), 2 * self.options.num_beams
@@ -351,7 +351,7 @@ class _Beams:
     def _stop(self, step: int, due: Tensor) -> bool:
         """Close the sentences that no running hypothesis can better (or that have none); whether all are closed."""
         its = self.options
-        full, running = self.worst > -math.inf, self.total[:, 0]
+        full, running = self.worst > -math.inf, self.total.amax(1)
         if its.stopping == "first":
             done = full
         else:

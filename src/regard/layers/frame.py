@@ -34,9 +34,11 @@ class Frame:
         keys: Layout,
         memory: Layout | None = None,
         position: nn.Module | None = None,
+        across: Lowered | None = None,
     ) -> Frame:
-        """The frame of a pass over tokens `layout` that see `keys` (cached tokens and these) and a memory. position: what
-        acts inside attention (`Rotary`, `Buckets`), built."""
-        across = Lowered() if memory is None else lower_cross(layout, memory)
+        """The frame of a pass over tokens `layout` that see `keys` (cached tokens and these) and a memory, whose mask may
+        be there already (`across`). position: what acts inside attention (`Rotary`, `Buckets`), built."""
+        if across is None:
+            across = Lowered() if memory is None else lower_cross(layout, memory)
         turn, bias = (None, None) if position is None else position(layout, keys)
         return cls(layout, {mask: lower(mask, layout, keys) for mask in masks}, across, turn, bias)

@@ -6,7 +6,9 @@ The description of a head says what it gives (`kind`): "next" the next token, "m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, get_args
 
 import torch
@@ -79,6 +81,16 @@ class TokenHead(nn.Module):
         """Float[B T D] -> logits, or with targets the summed loss."""
         hidden = hidden if self.scale == 1.0 else hidden * self.scale
         return Answer(self.project(hidden)) if targets is None else summed_loss(self.project, hidden, targets)
+
+    def narrowed(self, ids: Tensor) -> Callable[[Tensor], Tensor]:
+        """From hidden vectors Float[… D] to the logits of these tokens alone, Float[… N]."""
+        project, scale = self.project, self.scale
+        if hasattr(project, "narrowed"):
+            layer: Callable[[Tensor], Tensor] = project.narrowed(ids)
+        else:
+            weight, bias = project.weight[ids], None if project.bias is None else project.bias[ids]
+            layer = partial(F.linear, weight=weight, bias=bias)
+        return layer if scale == 1.0 else lambda hidden: layer(hidden * scale)
 
 
 @part

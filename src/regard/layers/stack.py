@@ -6,12 +6,13 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from regard.layers.attention import MultiHeadAttention
+from regard.layers.attention import MultiHeadAttention, without_absent
 from regard.layers.block import Block
 from regard.layers.frame import Frame
 from regard.layers.kernels import Dropout
 from regard.layers.norms import Norm
 from regard.layers.part import part
+from regard.layers.quick import Quick
 from regard.layers.state import BlockState, Cache, Memory
 from regard.layout import Layout
 
@@ -100,15 +101,23 @@ class BlockDecoder(_Blocks):
         for block in self.blocks if room else ():
             cross = block.cross
             assert cross is None or isinstance(cross, MultiHeadAttention)
-            caches.append(Cache(room, None if cross is None or memory is None else cross.keys_values(memory.states)))
+            across = None if cross is None or memory is None else cross.keys_values(memory.states)
+            if across is not None and memory is not None and not memory.layout.whole:
+                absent = ~memory.layout.real  # cleared once here, not at every step
+                across = without_absent(across[0], absent), without_absent(across[1], absent)
+            caches.append(Cache(room, across))
         device = next(self.parameters()).device
-        return BlockState(caches, memory, Layout.unpadded(0, device=device))
+        state = BlockState(caches, memory, Layout.unpadded(0, device=device))
+        state.quick = Quick.of(self) if room else None
+        return state
 
     def forward(self, tokens: Tensor, state: BlockState, layout: Layout) -> Tensor:
         """Read tokens Int[R T] after those the state has read: hidden vectors Float[R T D]."""
         state.read(layout, tokens.shape[0])
-        memory = state.memory
-        frame = Frame.of(self.masks, layout, state.layout, None if memory is None else memory.layout, self.position)
-        hidden = self.run(self.embed(tokens, layout), frame, state.caches or None, memory)
+        frame = Frame.of(self.masks, layout, state.layout, position=self.position, across=state.look(layout))
+        x = self.embed(tokens, layout)
+        if state.quick is not None and state.quick.fits(x, frame):
+            return state.quick.run(x, frame, state.caches)
+        hidden = self.run(x, frame, state.caches or None, state.memory)
         state.penalties = self.penalties(frame)
         return hidden

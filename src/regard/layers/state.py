@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from regard.layers.masks import Lowered, lower_cross
 from regard.layout import Layout
 
 
@@ -32,13 +34,26 @@ class Memory:
 
 
 class Cache:
-    """Keys and values of one layer: its own tokens' (grown in place within a preallocated room), the memory's (fixed)."""
+    """Keys and values of one layer: its own tokens' (grown in place within a preallocated room), the memory's (fixed).
+
+    pair: Float[R 2 G room d], keys and values side by side, so that a step writes both and `select` copies both at once.
+    """
 
     def __init__(self, room: int, across: tuple[Tensor, Tensor] | None = None) -> None:
         self.room, self.length = max(room, 1), 0
-        self.keys: Tensor | None = None
-        self.values: Tensor | None = None
+        self.pair: Tensor | None = None
         self._across = across
+        self._spare: Tensor | None = None
+
+    @property
+    def keys(self) -> Tensor | None:
+        """Float[R G room d], of which `length` columns are filled."""
+        return None if self.pair is None else self.pair[:, 0]
+
+    @property
+    def values(self) -> Tensor | None:
+        """The same of the values."""
+        return None if self.pair is None else self.pair[:, 1]
 
     @property
     def across(self) -> tuple[Tensor, Tensor]:
@@ -49,49 +64,59 @@ class Cache:
 
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add the keys and values [R G T d] of new tokens; gives those of all tokens so far."""
-        end = self.length + k.shape[2]
-        if self.keys is None or self.values is None:
-            self.keys, self.values = (t.new_empty(*t.shape[:2], max(self.room, end), t.shape[3]) for t in (k, v))
-        elif end > self.keys.shape[2]:  # the room was too small: double it
-            more = max(end, 2 * self.keys.shape[2]) - self.keys.shape[2]
-            self.keys, self.values = (functional.pad(t, (0, 0, 0, more)) for t in (self.keys, self.values))
-        self.keys[:, :, self.length : end], self.values[:, :, self.length : end] = k, v
+        first, end = self.length, self.length + k.shape[2]
+        pair = self._held(k.shape[0], k.shape[1], k.shape[3], end, k)
+        pair[:, 0, :, first:end], pair[:, 1, :, first:end] = k, v
         self.length = end
-        return self.keys[:, :, :end], self.values[:, :, :end]
+        return pair[:, 0, :, :end], pair[:, 1, :, :end]
+
+    def push(self, pair: Tensor) -> tuple[Tensor, ...]:
+        """`extend` by one token a row: Float[R 2 G d]."""
+        rows, _, groups, width = pair.shape
+        end = self.length + 1
+        held = self._held(rows, groups, width, end, pair)
+        held.select(3, self.length).copy_(pair)
+        self.length = end
+        return held.narrow(3, 0, end).unbind(1)
+
+    def _held(self, rows: int, groups: int, width: int, end: int, like: Tensor) -> Tensor:
+        """The pair, with room for `end` columns."""
+        if self.pair is None:
+            self.pair = like.new_empty(rows, 2, groups, max(self.room, end), width)
+        elif end > self.pair.shape[3]:  # the room was too small: double it
+            self.pair = functional.pad(self.pair, (0, 0, 0, max(end, 2 * self.pair.shape[3]) - self.pair.shape[3]))
+            self._spare = None
+        return self.pair
 
     def select(self, rows: Tensor) -> None:
-        """Keep the rows chosen by index, in that order; only what is filled is copied."""
-        if self.keys is None or self.values is None:
+        """Keep the rows chosen by index, in that order; only what is filled is copied. Two buffers take turns: fresh memory
+        at every step of a beam search would cost more than the copy."""
+        if self.pair is None:
             return
-        kept = []
-        for t in (self.keys, self.values):
-            new = t.new_empty(len(rows), *t.shape[1:])
-            new[:, :, : self.length] = t[:, :, : self.length][rows]
-            kept.append(new)
-        self.keys, self.values = kept
+        old, new, count = self.pair, self._spare, len(rows)
+        if new is None or len(new) < count or new.shape[1:] != old.shape[1:]:
+            new = old.new_empty(count, *old.shape[1:])
+        new = new[:count]
+        torch.index_select(old[:, :, :, : self.length], 0, rows, out=new[:, :, :, : self.length])
+        self.pair, self._spare = new, old
 
     def join(self, other: Cache, length: int) -> None:
         """Add the rows of another cache below; both are filled up on the left to `length` columns of zeros."""
-        mine, its = (self.keys, self.values), (other.keys, other.values)
-        room = max(self.room, other.room, length)
-        joined = []
-        for upper, lower in zip(mine, its, strict=True):
-            assert upper is not None
-            assert lower is not None
-            new = upper.new_zeros(len(upper) + len(lower), upper.shape[1], room, upper.shape[3])
-            new[: len(upper), :, length - self.length : length] = upper[:, :, : self.length]
-            new[len(upper) :, :, length - other.length : length] = lower[:, :, : other.length]
-            joined.append(new)
-        self.keys, self.values = joined
+        upper, lower, room = self.pair, other.pair, max(self.room, other.room, length)
+        assert upper is not None
+        assert lower is not None
+        new = upper.new_zeros(len(upper) + len(lower), *upper.shape[1:3], room, upper.shape[4])
+        new[: len(upper), :, :, length - self.length : length] = upper[:, :, :, : self.length]
+        new[len(upper) :, :, :, length - other.length : length] = lower[:, :, :, : other.length]
+        self.pair, self._spare = new, None
         self.room, self.length = room, length
 
     def trim(self, first: int) -> None:
         """Forget the first columns."""
-        for name in ("keys", "values"):
-            old = getattr(self, name)
-            new = torch.empty_like(old)
-            new[:, :, : self.length - first] = old[:, :, first : self.length]
-            setattr(self, name, new)
+        assert self.pair is not None
+        new = torch.empty_like(self.pair)
+        new[:, :, :, : self.length - first] = self.pair[:, :, :, first : self.length]
+        self.pair, self._spare = new, None
         self.length -= first
 
     def keep(self, sentences: Tensor) -> None:
@@ -101,7 +126,8 @@ class Cache:
 
 
 class BlockState:
-    """The state of a stack of blocks: one cache a layer, the layout of the tokens read, the memory.
+    """The state of a stack of blocks: one cache a layer, the layout of the tokens read, the memory. quick: a faster body for
+    steps of one token a row (`regard.layers.quick`), or None.
 
     A row is a hypothesis; a sentence has one row or more (its beams), next to each other, and one row of the memory.
     """
@@ -110,11 +136,23 @@ class BlockState:
         self.caches, self.memory, self.layout = caches, memory, layout
         self.rows = self.sentences = 0 if memory is None else memory.states.shape[0]
         self.penalties: dict[str, Tensor] = {}
+        self.quick: Any = None
+        self._look: Lowered | None = None
 
     @property
     def length(self) -> int:
         """Number of columns read so far."""
         return self.layout.length
+
+    def look(self, layout: Layout) -> Lowered:
+        """The mask under which tokens see the memory: kept as long as the memory is. Where there are caches, their keys and
+        values of padding are zeros."""
+        if self.memory is None:
+            return Lowered()
+        if self._look is None or self.memory.layout.several:
+            found = lower_cross(layout, self.memory.layout)
+            self._look = replace(found, absent=None) if self.caches else found
+        return self._look
 
     def read(self, layout: Layout, rows: int) -> None:
         """Note the layout of the tokens that are read now, in so many rows."""
@@ -136,7 +174,7 @@ class BlockState:
         """Drop all sentences but those chosen by index, with their rows and their memory."""
         beams = self.rows // self.sentences
         self.select((sentences[:, None] * beams + torch.arange(beams, device=sentences.device)).flatten())
-        self.sentences = len(sentences)
+        self.sentences, self._look = len(sentences), None
         if self.memory is not None:
             self.memory = self.memory.take(sentences)
         for cache in self.caches:

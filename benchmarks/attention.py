@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -19,15 +18,10 @@ from typing import Any
 
 import torch
 
-from benchmarks.measure import machine, summary
+from benchmarks.measure import machine, peak, summary
 
 LENGTHS = (8192, 16384)
 BODIES = ("blocks", "dense")
-
-
-def peak() -> float:
-    """Most memory of this process so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def work(body: str, length: int, shape: dict[str, int], repeats: int) -> dict[str, float]:
@@ -54,7 +48,7 @@ def work(body: str, length: int, shape: dict[str, int], repeats: int) -> dict[st
 
 def main(arguments: list[str]) -> int:
     """Command line of this benchmark."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks sparse", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks attention", description=__doc__)
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="tokens, by commas")
     parser.add_argument("--bodies", default=",".join(BODIES), help="blocks, dense")
     parser.add_argument("--window", type=int, default=512)
@@ -76,7 +70,7 @@ def main(arguments: list[str]) -> int:
     found: dict[tuple[str, int], list[dict[str, float]]] = {run: [] for run in runs}
     for number in range(options.rounds):
         for body, length in runs:
-            command = [sys.executable, "-m", "benchmarks", "sparse", *arguments, "--work", f"{body}:{length}"]
+            command = [sys.executable, "-m", "benchmarks", "attention", *arguments, "--work", f"{body}:{length}"]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             found[body, length].append(json.loads(done.stdout.strip().split("\n")[-1]))
             its = found[body, length][-1]

@@ -1,0 +1,1 @@
+"""What runs in the peers' own environments, and their pinned requirements."""
