@@ -205,7 +205,7 @@ class Engine:
         much waits already. StoppingError: the engine is closed.
         """
         served = self.model(name)
-        if wish.verb not in served.verbs:
+        if wish.verb not in (*served.verbs, *served.tools):
             raise UserError(f"the model {name} cannot {wish.verb}; it can {', '.join(served.verbs)}")
         ticket = Ticket(len(payloads), self.limits.seconds, listen, request)
         sizes = served.sizes(wish.verb, payloads)

@@ -31,6 +31,7 @@ from regard.layers.norms import LayerNorm, RMSNorm
 from regard.layers.positions import Buckets, Learned, NoPositions, Rotary, Sinusoidal, sinusoids
 from regard.layers.scalings import ByWavelength, Interpolated
 from regard.layers.stack import Stack
+from regard.serving.onnx import export_onnx
 from regard.text.tokenizer import Tokenizer
 
 INSTALL = "pip install 'regard[ctranslate2]'"
@@ -52,7 +53,7 @@ def ctranslate2() -> Any:
 
 
 def export_folder(model: str | Path, output: str | Path, to: str = "ctranslate2", quantization: str | None = None) -> Path:
-    """Write the translator or language model of a folder (or of the Hub) for another program; gives the new folder's path.
+    """Write the model of a folder (or of the Hub) for another program; gives the new folder's path.
     to: a name in WRITERS. UserError: it is unknown, or that program does not compute some part of the model."""
     from regard.loading import load
 
@@ -87,7 +88,10 @@ def export_ctranslate2(its: Any, output: str | Path, quantization: str | None = 
     return output
 
 
-WRITERS: dict[str, Callable[[Any, str | Path, str | None], Path]] = {"ctranslate2": export_ctranslate2}
+WRITERS: dict[str, Callable[[Any, str | Path, str | None], Path]] = {
+    "ctranslate2": export_ctranslate2,
+    "onnx": export_onnx,
+}
 
 
 def vocabulary(tokenizer: Tokenizer, size: int) -> list[str]:

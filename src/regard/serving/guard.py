@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from regard.serving.metrics import Metrics
+from regard.serving.pages import PATHS
 from regard.serving.queue import TimeLimitError
 from regard.serving.refusals import LIBRETRANSLATE, RefusalError, body, headers, no_key, refusal
 from regard.serving.service import Service
@@ -27,7 +28,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-PUBLIC = ("/healthz",)
+PUBLIC = ("/healthz", *PATHS)
 """What needs no key."""
 LEFT = 499
 """The status, in log and figures, of a request whose client left before its answer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -13,12 +13,12 @@ from pydantic import ConfigDict, Field
 
 from regard.serving.bodies import Body, read, takes
 from regard.serving.generating import Prompt
-from regard.serving.linking import Link, links_words
+from regard.serving.linking import Linked, links_words, spans, strongest
 from regard.serving.refusals import RefusalError, body, refusal
-from regard.text.sentences import Sentence
 from regard.serving.served import Served, Translated, Wish
 from regard.serving.service import How, Service, Text, confidence
 from regard.serving.waiting import Following, answers, submit, told
+from regard.text.sentences import Sentence
 
 EVENTS = "text/event-stream"
 BOTH: dict[int | str, dict[str, Any]] = {200: {"content": {"application/json": {}, EVENTS: {}}}}
@@ -33,8 +33,9 @@ class Strict(Body):
 
 class TranslateBody(Strict):
     """text: one or several. model, or source and target (languages), choose the model. split: where sentences end. prefix:
-    how the translation of a single sentence begins. alternatives: further answers. alignment: links between words. The rest:
-    search options; null for the model's own."""
+    how the translation of a single sentence begins. alternatives: further answers. alignment: links between words.
+    attention: how much each word of the best translation looked at each source word. The rest: search options; null for the
+    model's own."""
 
     text: str | list[str]
     model: str | None = None
@@ -44,6 +45,7 @@ class TranslateBody(Strict):
     prefix: str = ""
     alternatives: int = 0
     alignment: bool = False
+    attention: bool = False
     stream: bool = False
     num_beams: int | None = None
     length_penalty: float | None = None
@@ -151,20 +153,20 @@ async def _translated(service: Service, given: TranslateBody, name: str) -> Resp
     service.check_texts([*texts, given.prefix], "text")
     served = chosen(service, given)
     wish = served.wish("translate", service.engine.limits, **search_of(given, service))
-    how = How(given.split, given.prefix, given.alignment)
+    how = How(given.split, given.prefix, given.alternatives + 1 if given.alignment else int(given.attention))
     if given.stream:
         if len(texts) != 1:
             raise RefusalError(400, "stream: takes one text", "stream")
         parts, events = await service.follow(served, texts[0], wish, how, name)
-        return StreamingResponse(stream_of(served, parts, events, given.alternatives), media_type=EVENTS)
+        return StreamingResponse(stream_of(served, parts, events, given), media_type=EVENTS)
     found = await service.translate(served, texts, wish, how, name)
-    return JSONResponse({"model": served.name, "translations": [shown(one, given.alternatives) for one in found]})
+    return JSONResponse({"model": served.name, "translations": [shown(served, one, given) for one in found]})
 
 
 async def _generated(service: Service, served: Served, wish: Wish, prompt: Prompt, name: str) -> Response:
     if not prompt.follow:
         [found] = await answers(await submit(service.engine, served.name, wish, [prompt], None, name))
-        return JSONResponse({"model": served.name} | generation(found))
+        return JSONResponse({"model": served.name} | generation(served, found))
     following = Following()
     ticket = await submit(service.engine, served.name, wish, [prompt], following.listen, name)
 
@@ -173,7 +175,7 @@ async def _generated(service: Service, served: Served, wish: Wish, prompt: Promp
             if text:
                 yield event("piece", {"text": text})
             if value is not None:
-                yield event("done", {"model": served.name} | generation(value))
+                yield event("done", {"model": served.name} | generation(served, value))
 
     return StreamingResponse(guarded(lines()), media_type=EVENTS)
 
@@ -213,6 +215,7 @@ def described(served: Served, service: Service) -> dict[str, Any]:
         "target": served.target,
         "chats": served.chats,
         "alignment": "translate" in served.verbs and links_words(served.loaded),
+        "inspects": "trace" in served.tools,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "tokens": served.limit,
         "labels": getattr(served.loaded, "labels", None),
@@ -221,28 +224,29 @@ def described(served: Served, service: Service) -> dict[str, Any]:
     return found | {"limits": {name: getattr(limits, name) for name in names}}
 
 
-def shown(text: Text, alternatives: int) -> dict[str, Any]:
+def shown(served: Served, text: Text, given: TranslateBody) -> dict[str, Any]:
     """A translated text as JSON types."""
-    parts = [sentence(part, one) for part, one in zip(text.sentences, text.answers)]
+    parts = [sentence(served, part, one, given) for part, one in zip(text.sentences, text.answers)]
     return {
         "text": text.text,
         "confidence": text.confidence,
-        "alternatives": text.alternatives(alternatives),
+        "alternatives": text.alternatives(given.alternatives),
         "truncated": any(part["truncated"] for part in parts),
         "sentences": parts,
     }
 
 
-def sentence(part: Sentence, answer: Translated) -> dict[str, Any]:
+def sentence(served: Served, part: Sentence, answer: Translated, given: TranslateBody) -> dict[str, Any]:
     """A translated sentence as JSON types. start: its first character in the text."""
     best = answer.translation
+    places = spans(served.loaded.tokenizers.target, best.ids)
     found: dict[str, Any] = {
         "start": part.start,
         "source": part.core,
         "text": best.text,
         "confidence": confidence(best.token_log_probs),
         "score": best.score,
-        "tokens": [{"piece": piece, "log_prob": log} for piece, log in zip(best.tokens, best.token_log_probs)],
+        "tokens": pieces(best.tokens, best.token_log_probs, places),
         "finished": best.finished,
         "truncated": best.truncated,
         "unknown": best.unknown,
@@ -251,28 +255,46 @@ def sentence(part: Sentence, answer: Translated) -> dict[str, Any]:
             for one in best.alternatives
         ],
     }
-    if answer.links is not None:
-        found |= _aligned(answer.links[0])
-        for shown_, links in zip(found["alternatives"], answer.links[1:]):
-            shown_ |= _aligned(links)
+    if answer.linked is not None and given.alignment:
+        found |= _aligned(answer.linked[0])
+        for shown_, its in zip(found["alternatives"], answer.linked[1:]):
+            shown_ |= _aligned(its)
+    if answer.linked is not None and given.attention:
+        its = answer.linked[0]
+        weights = [[round(weight, 4) for weight in row] for row in its.weights]
+        found["words"] = {"source": its.source, "target": its.target, "weights": weights}
     return found
 
 
-def _aligned(links: tuple[Link, ...]) -> dict[str, Any]:
+def pieces(tokens: Sequence[str], logs: Sequence[float], places: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+    """Tokens with their log-probabilities and the characters that they add to the text."""
+    return [
+        {"piece": piece, "log_prob": log, "start": start, "end": end}
+        for piece, log, (start, end) in zip(tokens, logs, places)
+    ]
+
+
+def _aligned(its: Linked) -> dict[str, Any]:
     """Links with the characters they join, and in the Pharaoh format, source word - target word."""
+    links = strongest(its)
     return {
         "alignment": [{"source": one.source, "target": one.target, "weight": one.weight} for one in links],
         "pharaoh": " ".join(f"{one.words[0]}-{one.words[1]}" for one in links),
     }
 
 
-def generation(found: Any) -> dict[str, Any]:
+def generation(served: Served, found: Any) -> dict[str, Any]:
     """A generation as JSON types."""
+    tokenizer = served.loaded.tokenizer
+    before = served.loaded.prompt_ids(found.prompt) if isinstance(found.prompt, str) else ()
+    ids = [tokenizer.backend.token_to_id(piece) for piece in found.tokens]
+    last = len(found.text)  # a stop string cuts the text
+    places = [(min(start, last), min(end, last)) for start, end in spans(tokenizer, ids, before)]
     return {
         "text": found.text,
         "finish": found.finish,
         "confidence": confidence(found.token_log_probs),
-        "tokens": [{"piece": piece, "log_prob": log} for piece, log in zip(found.tokens, found.token_log_probs)],
+        "tokens": pieces(found.tokens, found.token_log_probs, places),
         "alternatives": [
             {"text": one.text, "finish": one.finish, "confidence": confidence(one.token_log_probs)}
             for one in found.alternatives
@@ -286,7 +308,7 @@ def event(kind: str, value: Any) -> str:
 
 
 def stream_of(
-    served: Served, parts: list[Sentence], events: AsyncIterator[tuple[int, str, Any]], alternatives: int
+    served: Served, parts: list[Sentence], events: AsyncIterator[tuple[int, str, Any]], given: TranslateBody
 ) -> AsyncIterator[str]:
     """A text's events: `sentences` (where they start in the text), `piece` (sentence, further text that is certain),
     `sentence` (one is done), `done` (the whole)."""
@@ -299,8 +321,8 @@ def stream_of(
                 yield event("piece", {"sentence": number, "text": text})
             if value is not None:
                 found[number] = value
-                yield event("sentence", {"sentence": number} | sentence(parts[number], value))
-        yield event("done", {"model": served.name, "translation": shown(Text(parts, found), alternatives)})
+                yield event("sentence", {"sentence": number} | sentence(served, parts[number], value, given))
+        yield event("done", {"model": served.name, "translation": shown(served, Text(parts, found), given)})
 
     return guarded(lines())
 

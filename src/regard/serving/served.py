@@ -13,9 +13,10 @@ from regard.checkpoints.folders import locate
 from regard.decoding.options import search_options
 from regard.errors import UserError
 from regard.loading import load
+from regard.serving import insight
 from regard.serving.generating import chats, write
 from regard.serving.limits import Limits
-from regard.serving.linking import Link, links
+from regard.serving.linking import Linked, linked
 
 log = logging.getLogger("regard.serving")
 
@@ -67,21 +68,21 @@ class Wish:
 @dataclass(frozen=True)
 class Source:
     """A sentence to translate. prefix: how its translation begins. number: on which its samples depend. follow: tell what
-    becomes certain. align: with links between words."""
+    becomes certain. align: of how many answers, best first, it is told how their words looked at the source's."""
 
     text: str
     prefix: str = ""
     number: int = 0
     follow: bool = False
-    align: bool = False
+    align: int = 0
 
 
 @dataclass(frozen=True)
 class Translated:
-    """A translation; with `align` the links of its words with the source's, and those of each alternative."""
+    """A translation; with `align` how its words looked at the source's, and then the same of alternatives."""
 
     translation: Any
-    links: tuple[tuple[Link, ...], ...] | None = None
+    linked: tuple[Linked, ...] | None = None
 
 
 @dataclass
@@ -100,6 +101,11 @@ class Served:
         self.verbs = tuple(verb for verb in VERBS if callable(getattr(self.loaded, verb, None)))
         if not self.verbs:
             raise UserError(f"{self.name}: this model can do none of {', '.join(VERBS)}, so it cannot be served")
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """What can be asked of it besides, see `insight`."""
+        return insight.tools(self.loaded, self.verbs)
 
     @property
     def chats(self) -> bool:
@@ -132,7 +138,7 @@ class Served:
         """Tokens that the model reads for each payload."""
         if verb == "generate":
             return [len(self.loaded.prompt_ids(payload.given())) for payload in payloads]
-        texts = [payload.text if verb == "translate" else payload for payload in payloads]
+        texts = [payload if isinstance(payload, (str, tuple)) else payload.text for payload in payloads]
         return [len(ids) + 1 for ids in self.loaded.tokenizer.encode_batch(texts)]
 
     def fits(self, text: str) -> bool:
@@ -185,8 +191,9 @@ def _translate(loaded: Any, wish: Wish, payloads: Sequence[Source], desk: Desk) 
         **wish.named(),
     )
     for place, (answer, source) in enumerate(zip(found, payloads)):
-        linked = tuple(links(loaded, each) for each in (answer, *answer.alternatives)) if source.align else None
-        desk.answer(place, Translated(answer, linked))
+        answers = (answer, *answer.alternatives)[: source.align]
+        looked = tuple(linked(loaded, each) for each in answers) if source.align else None
+        desk.answer(place, Translated(answer, looked))
 
 
 def _classify(loaded: Any, wish: Wish, payloads: Sequence[Any], desk: Desk) -> None:
@@ -203,9 +210,23 @@ def _generate(loaded: Any, wish: Wish, payloads: Sequence[Any], desk: Desk) -> N
     write(loaded, wish.named(), payloads, desk)
 
 
+def _each(call: Callable[..., Any]) -> Callable[[Any, Wish, Sequence[Any], Desk], None]:
+    """From what answers one payload to what answers a batch."""
+
+    def do(loaded: Any, wish: Wish, payloads: Sequence[Any], desk: Desk) -> None:
+        for place, payload in enumerate(payloads):
+            if not desk.gone(place):
+                desk.answer(place, call(loaded, payload, **wish.named()))
+
+    return do
+
+
 _DO: dict[str, Callable[[Any, Wish, Sequence[Any], Desk], None]] = {
     "translate": _translate,
     "generate": _generate,
     "classify": _classify,
     "embed": _embed,
+    "words": _each(insight.candidates),
+    "trace": _each(insight.trace),
+    "change": _each(insight.change),
 }

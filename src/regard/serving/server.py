@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from regard.errors import UserError
-from regard.serving import deepl, libretranslate, native, openai
+from regard.serving import deepl, libretranslate, looking, native, openai, pages
 from regard.serving.guard import PUBLIC, Guard
 from regard.serving.metrics import CONTENT, Metrics
 from regard.serving.patience import patient
@@ -29,7 +29,7 @@ from regard.serving.service import Service
 
 log = logging.getLogger("regard.serving")
 
-DIALECTS = (native, libretranslate, deepl, openai)
+DIALECTS = (native, looking, libretranslate, deepl, openai)
 REFUSALS = {
     "4XX": {"description": "refused; why, in the dialect's own shape", "content": {"application/json": {}}},
     "5XX": {"description": "not done; why, in the dialect's own shape", "content": {"application/json": {}}},
@@ -57,6 +57,7 @@ def application(service: Service, patience: float = 30.0) -> Any:
     )
     for dialect in DIALECTS:
         app.include_router(dialect.router(service))
+    app.include_router(pages.router())
     _add_own(app, service, metrics)
     _add_errors(app)
     app.openapi = lambda: _document(app, bool(service.keys))  # type: ignore[method-assign]

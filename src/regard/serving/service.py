@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.text import sentences
 from regard.serving.engine import Engine
 from regard.serving.languages import nearest
 from regard.serving.refusals import RefusalError
-from regard.text.sentences import Sentence
 from regard.serving.served import Served, Source, Wish
 from regard.serving.waiting import Following, answers, aside, submit, told
+from regard.text import sentences
+from regard.text.sentences import Sentence
 
 
 @dataclass
@@ -54,11 +54,12 @@ def confidence(logs: Sequence[float]) -> float:
 @dataclass(frozen=True)
 class How:
     """How a text is treated. cut: "lines" (sentences end at marks and line ends), "marks", "no" (a text is one sentence).
-    prefix: how the translation of the only sentence begins. align: with links between words."""
+    prefix: how the translation of the only sentence begins. align: of how many
+    answers, best first, it is told how their words looked at the source's."""
 
     cut: str = "lines"
     prefix: str = ""
-    align: bool = False
+    align: int = 0
 
 
 @dataclass
