@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from regard.errors import UserError
 
 
 def sync(path: Path) -> None:
@@ -18,6 +22,19 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def read_plain(path: Path, most: int = 64 << 20) -> bytes:
+    """The content of an ordinary file of at most `most` bytes. OSError where it cannot be read; UserError, before anything
+    is read, for a pipe or device (which may have no end) and for a file that is larger."""
+    its = path.stat()
+    if stat.S_ISDIR(its.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(its.st_mode):
+        raise UserError(f"{path}: is a pipe or a device, not a file")
+    if its.st_size > most:
+        raise UserError(f"{path}: has {its.st_size:,} bytes; no such file needs more than {most:,}")
+    return path.read_bytes()
 
 
 @contextmanager

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from regard.architecture import Model
+from regard.checkpoints.bounds import LARGEST
 from regard.checkpoints.folders import foreign, unwrap
 from regard.checkpoints.rules import Rule, same_names
-from regard.checkpoints.tensors import read_json
+from regard.checkpoints.tensors import read_json, save_tensors
 from regard.errors import UserError
 from regard.files import write_json
 from regard.layers.lora import Adapted, Update, adapted, adapted_layer, rows_of
@@ -121,7 +123,7 @@ def save_adapter(folder: str | Path, model: nn.Module, base: str = "") -> None:
         "inference_mode": True,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, folder / TENSORS)
+    save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, folder / TENSORS)
     write_json(folder / CONFIG, config)
 
 
@@ -169,20 +171,19 @@ def load_adapter(folder: str | Path, model: nn.Module) -> list[str]:
         raise UserError(f"{folder}: has no {CONFIG} and {TENSORS}: it is no folder of LoRA updates")
     config = read_json(folder / CONFIG)
     _check(config, folder)
-    tensors = {name.removeprefix(PREFIX): t for name, t in load_file(folder / TENSORS).items()}
+    tensors = {name.removeprefix(PREFIX): t for name, t in _tensors(folder / TENSORS).items()}
     found: list[str] = []
     for place in places(model):
         a = tensors.pop(f"{place.theirs}.lora_A.weight", None)
         b = tensors.pop(f"{place.theirs}.lora_B.weight", None)
         if a is None or b is None:
             continue
-        _install(model, place, a, b, _alpha(config, place.theirs), float(config.get("lora_dropout") or 0.0), folder)
+        _install(model, place, a, b, _alpha(config, place.theirs, folder), _number(config, "lora_dropout", folder), folder)
         found.append(place.ours)
     ours = dict(model.named_parameters())
     for rule in _rules(model):
         if all(name in tensors for name in rule.names):
-            with torch.no_grad():
-                ours[rule.ours].copy_(rule.change.take([tensors.pop(name) for name in rule.names]))
+            _replace(ours[rule.ours], rule, [tensors.pop(name) for name in rule.names], folder)
     if tensors:
         raise UserError(f"{folder / TENSORS}: this model has no place for {', '.join(sorted(tensors)[:5])}")
     return found
@@ -196,17 +197,47 @@ def _check(config: dict[str, Any], folder: Path) -> None:
         raise UserError(f"{folder / CONFIG}: {what} is not known; regard reads plain LoRA")
 
 
-def _alpha(config: dict[str, Any], name: str) -> float:
-    for pattern, value in dict(config.get("alpha_pattern") or {}).items():
+def _tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: damaged or no safetensors file ({error})") from None
+
+
+def _replace(ours: Tensor, rule: Rule, theirs: list[Tensor], folder: Path) -> None:
+    """Put tensors that were learned whole in the place of ours."""
+    try:
+        new = rule.change.take(theirs)
+    except (RuntimeError, IndexError) as error:
+        raise UserError(f"{folder / TENSORS}: {rule.names[0]} does not fit this model ({error})") from None
+    if new.shape != ours.shape:
+        raise UserError(f"{folder / TENSORS}: {rule.names[0]} does not fit this model")
+    with torch.no_grad():
+        ours.copy_(new)
+
+
+def _number(config: Mapping[str, Any], key: str, folder: Path, usual: float | None = 0.0) -> float:
+    value = config.get(key)
+    value = usual if value is None else value
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
+        raise UserError(f"{folder / CONFIG}: {key} is {value!r}, should be a number")
+    return float(value)
+
+
+def _alpha(config: Mapping[str, Any], name: str, folder: Path) -> float:
+    patterns = config.get("alpha_pattern") or {}
+    if not isinstance(patterns, Mapping):
+        raise UserError(f"{folder / CONFIG}: alpha_pattern should be an object")
+    for pattern in patterns:
         if name == pattern or name.endswith(f".{pattern}"):
-            return float(value)
-    return float(config["lora_alpha"])
+            return _number(patterns, pattern, folder)
+    return _number(config, "lora_alpha", folder, None)
 
 
 def _install(model: Model, place: Place, a: Tensor, b: Tensor, alpha: float, dropout: float, folder: Path) -> None:
     first, after = int(place.rows.min()), int(place.rows.max()) + 1
     layer = adapted_layer(model, place.ours)
-    if after - first != len(place.rows) or a.shape[1] != layer.in_features or len(b) != len(place.rows):
+    if after - first != len(place.rows) or a.shape[1:] != (layer.in_features,) or b.shape != (len(place.rows), len(a)):
         raise UserError(f"{folder / TENSORS}: the update of {place.theirs} does not fit this model")
     slices = {rows: name for name, rows in rows_of(model, place.ours).items()}
     update = Update(layer.in_features, first, after, len(a), alpha, dropout)

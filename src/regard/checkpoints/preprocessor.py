@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ import numpy as np
 from regard.errors import UserError
 
 PREPROCESSOR = "preprocessor_config.json"
+WIDEST, PIXELS = 65_536, 64_000_000
+"""The widest side that a model may ask for, and the most pixels of a picture: a small file may hold billions."""
 
 _IMPLEMENTED: dict[str, tuple[Any, ...]] = {"do_pad": (None, False)}
 
@@ -40,16 +43,20 @@ class Preparation:
                 raise UserError(f"{where}: {key} is {settings[key]!r}, which regard does not do")
         size = settings.get("size", {"height": 224, "width": 224}) if settings.get("do_resize", True) else None
         normal = settings.get("do_normalize", True)
-        mean, std = (tuple(settings[key]) if normal else None for key in ("image_mean", "image_std"))
+        mean, std = (_numbers(settings, key, where) if normal else None for key in ("image_mean", "image_std"))
         for name, values in (("image_mean", mean), ("image_std", std)):
             if values is not None and len(values) != channels:
                 raise UserError(f"{where}: {name} has {len(values)} numbers, the model reads {channels} channels")
         return cls(
             channels,
             None if size is None else _size(size, where),
-            settings.get("resample", 2),
-            _pair(settings.get("crop_size", {"height": 224, "width": 224})) if settings.get("do_center_crop") else None,
-            settings.get("rescale_factor", 1 / 255) if settings.get("do_rescale", True) else 1.0,
+            _between(settings.get("resample", 2), 0, 5, "resample", where),
+            _pair(settings.get("crop_size", {"height": 224, "width": 224}), where)
+            if settings.get("do_center_crop")
+            else None,
+            _number(settings.get("rescale_factor", 1 / 255), "rescale_factor", where)
+            if settings.get("do_rescale", True)
+            else 1.0,
             mean,
             std,
         )
@@ -57,7 +64,7 @@ class Preparation:
     def pixels(self, image: Any) -> np.ndarray:
         """Float32[C H W] of a file's path, a PIL image or an array (H W, H W C, 0 to 255). UserError: it cannot be opened,
         or Pillow is missing."""
-        picture = _opened(image).convert("L" if self.channels == 1 else "RGB")
+        picture = _opened(image, "L" if self.channels == 1 else "RGB")
         if self.size is not None:
             picture = picture.resize(self._target(picture.size), self.resample)
         if self.crop is not None:
@@ -80,27 +87,61 @@ class Preparation:
 
 def _size(size: Any, where: str) -> tuple[int, int] | int:
     if isinstance(size, Mapping) and set(size) == {"shortest_edge"}:
-        return int(size["shortest_edge"])
+        return _between(size["shortest_edge"], 1, WIDEST, "size.shortest_edge", where)
     if isinstance(size, Mapping) and not {"height", "width"} <= set(size):
         raise UserError(f"{where}: size is {dict(size)!r}; height and width, or shortest_edge, are read")
-    return _pair(size)
+    return _pair(size, where)
 
 
-def _pair(size: Any) -> tuple[int, int]:
+def _pair(size: Any, where: str) -> tuple[int, int]:
     if isinstance(size, Mapping):
-        return int(size["height"]), int(size["width"])
-    return (int(size), int(size)) if isinstance(size, int) else (int(size[0]), int(size[1]))
+        size = size.get("height"), size.get("width")
+    both = (size, size) if isinstance(size, int) else size
+    if not isinstance(both, (list, tuple)) or len(both) != 2:
+        raise UserError(f"{where}: a size is {size!r}, should be a height and a width")
+    return _between(both[0], 1, WIDEST, "a height", where), _between(both[1], 1, WIDEST, "a width", where)
 
 
-def _opened(image: Any) -> Any:
+def _between(value: Any, least: int, most: int, name: str, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise UserError(f"{where}: {name} is {value!r}, should be a whole number from {least} to {most:,}")
+    return value
+
+
+def _number(value: Any, name: str, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e9:
+        raise UserError(f"{where}: {name} is {value!r}, should be a number")
+    return float(value)
+
+
+def _numbers(settings: Mapping[str, Any], key: str, where: str) -> tuple[float, ...]:
+    values = settings.get(key)
+    if not isinstance(values, (list, tuple)):
+        raise UserError(f"{where}: {key} should be a list with a number for each channel")
+    return tuple(_number(value, key, where) for value in values)
+
+
+def _opened(image: Any, mode: str) -> Any:
+    """A picture with its pixels in memory, in one of PIL's modes."""
     try:
         from PIL import Image
     except ImportError:
         raise UserError("reading pictures needs Pillow; install it with pip install 'regard[images]'") from None
-    if isinstance(image, (str, Path)):
-        try:
-            return Image.open(image)
-        except OSError as error:
-            reason = error.strerror or "is no picture that Pillow knows"
-            raise UserError(f"{image}: cannot be opened ({reason})") from None
-    return Image.fromarray(np.asarray(image)) if isinstance(image, np.ndarray) else image
+    if not isinstance(image, (str, Path)):
+        return (Image.fromarray(np.asarray(image)) if isinstance(image, np.ndarray) else image).convert(mode)
+    if Path(image).exists() and not Path(image).is_file():
+        raise UserError(f"{image}: is not a file")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of sizes, which are looked at here
+            picture = Image.open(image)
+        if picture.width * picture.height > PIXELS:
+            raise UserError(f"{image}: has {picture.width}×{picture.height} pixels; {PIXELS:,} at most are read")
+        return picture.convert(mode)
+    except UserError:
+        raise
+    except OSError as error:
+        reason = error.strerror or "is no picture that Pillow knows, or is cut off"
+        raise UserError(f"{image}: cannot be opened ({reason})") from None
+    except Exception as error:  # Pillow has many ways to say that a file is broken
+        raise UserError(f"{image}: cannot be opened ({' '.join(str(error).split())[:200]})") from None

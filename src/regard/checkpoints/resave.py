@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.checkpoints.folders import CONFIG, OWN, load_model, locate, save_model
-from regard.checkpoints.tensors import FILE, INDEX, PICKLES, SHARD_BYTES, read_json, write_tensors
+from regard.checkpoints.tensors import FILE, INDEX, PICKLES, SHARD_BYTES, listed, write_tensors
 from regard.checkpoints.verify import CERTIFICATE
 from regard.errors import UserError
 
@@ -31,10 +32,11 @@ def read_pickles(folder: Path) -> dict[str, Tensor]:
     """
     files = [PICKLED]
     if (folder / PICKLED_INDEX).is_file():
-        files = sorted({Path(name).name for name in read_json(folder / PICKLED_INDEX).get("weight_map", {}).values()})
+        files = listed(folder / PICKLED_INDEX)
     found: dict[str, Tensor] = {}
     for name in files:
         path = folder / name
+        _check_size(path)
         try:
             held = torch.load(path, map_location="cpu", weights_only=True)
         except FileNotFoundError:
@@ -46,6 +48,14 @@ def read_pickles(folder: Path) -> dict[str, Tensor]:
             raise UserError(f"{path}: should hold tensors by name and nothing else")
         found |= held
     return found
+
+
+def _check_size(path: Path) -> None:
+    """UserError for a packed file: PyTorch stores tensors as they are, and a packed one may hold any size."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as file:
+            if sum(entry.file_size for entry in file.infolist()) > path.stat().st_size:
+                raise UserError(f"{path}: unpacks to more than it is, which PyTorch's own files do not")
 
 
 @contextmanager

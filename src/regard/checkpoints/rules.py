@@ -168,7 +168,13 @@ def _bound(rules: Iterable[Rule], ours: Iterable[str]) -> Iterator[Rule]:
 
 
 def give(weights: Weights, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Our tensors under their names. Works with meta tensors too, and then tells their shapes."""
+    """Our tensors under their names, with those that follow from the configuration."""
+    given = _given(weights, ours)
+    like = next(iter(ours.values()))
+    return given | {d.theirs: d.make(d.shape).to(like.device, like.dtype) for d in weights.derived if d.written}
+
+
+def _given(weights: Weights, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
     given: dict[str, Tensor] = {}
     left = set(ours)
     for rule in _bound(weights.rules, ours):
@@ -176,8 +182,7 @@ def give(weights: Weights, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
         given |= rule.given(ours)
     if left:
         raise RuntimeError(f"no rule gives {', '.join(sorted(left))}")
-    like = next(iter(ours.values()))
-    return given | {d.theirs: d.make(d.shape).to(like.device, like.dtype) for d in weights.derived if d.written}
+    return given
 
 
 def take(
@@ -193,7 +198,7 @@ def take(
     the file. read: one of them. UserError lists all names at once that are missing, unexpected, misshapen, or wrong: tied
     but not equal, or not what the configuration says.
     """
-    give(weights, ours)  # fails if a tensor of ours has no rule
+    _given(weights, ours)  # fails if a tensor of ours has no rule
     bound = [rule.within(theirs) for rule in _bound(weights.rules, ours)]
     wanted = {name: tuple(t.shape) for rule in bound for name, t in rule.given(ours).items()}
     stands = {name: name if name in theirs else _alias(rule, theirs) for rule in bound for name in rule.names}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.files import write_json
+from regard.files import read_plain, write_json
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".npz", ".h5", ".msgpack")
@@ -21,15 +24,19 @@ SHARD_BYTES = 5_000_000_000
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file. UserError: missing, not UTF-8, or wrong in line so-and-so."""
+    """The JSON object in a file. UserError: missing, no ordinary file, too large, not UTF-8, or wrong in line so-and-so."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_plain(path).decode("utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path.parent}: there is no {path.name} in this folder, so it is no model folder") from None
     except json.JSONDecodeError as error:
         raise UserError(f"{path}:{error.lineno}: not JSON ({error.msg})") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except (RecursionError, ValueError) as error:  # nested without end, or a number of thousands of digits
+        raise UserError(f"{path}: not JSON that anybody wrote ({error})") from None
     if not isinstance(found, dict):
         raise UserError(f"{path}: should hold one JSON object, has {type(found).__name__}")
     return found
@@ -44,8 +51,7 @@ class TensorFiles:
             files = [self.where]
         elif (folder / INDEX).is_file():
             self.where = folder / INDEX
-            listed = read_json(self.where).get("weight_map", {})
-            files = [folder / Path(name).name for name in sorted(set(listed.values()))]
+            files = [folder / name for name in listed(self.where)]
         else:
             files = []
             self._refuse(folder)
@@ -64,6 +70,8 @@ class TensorFiles:
         raise UserError(f"{folder}: there is no {FILE} in this folder")
 
     def _open(self, path: Path) -> None:
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path}: is not a file")
         try:
             file = safe_open(path, framework="pt", device="cpu")
             for name in file.keys():  # noqa: SIM118 - not a dictionary
@@ -71,6 +79,8 @@ class TensorFiles:
                 self.shapes[name] = tuple(file.get_slice(name).get_shape())
         except FileNotFoundError:
             raise UserError(f"{self.where}: names {path.name}, which is missing") from None
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
         except SafetensorError as error:
             raise UserError(f"{path}: damaged or no safetensors file ({error})") from None
 
@@ -78,6 +88,28 @@ class TensorFiles:
         """One tensor, as stored, on the CPU. A copy: where it lies in the file is not aligned, and then the last bits of
         products differ."""
         return self._files[name].get_tensor(name).clone()
+
+
+def listed(index: Path) -> list[str]:
+    """The files that an index names. UserError: it is damaged, or a name leads out of its folder."""
+    listed = read_json(index).get("weight_map")
+    if not isinstance(listed, dict) or not listed or not all(isinstance(name, str) for name in listed.values()):
+        raise UserError(f"{index}: weight_map should say for each tensor the name of its file")
+    names = sorted(set(listed.values()))
+    for name in names:
+        if Path(name).name != name or "\0" in name:
+            raise UserError(f"{index}: names {name!r}, which leads out of the folder")
+    return names
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """One safetensors file. OSError, as of any other file, where the disk does not take it."""
+    try:
+        save_file(dict(tensors), path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        code = re.search(r"\bcode: (\d+)|os error (\d+)", str(error))
+        number = int(code[1] or code[2]) if code else errno.EIO
+        raise OSError(number, os.strerror(number) if code else str(error), str(path)) from None
 
 
 def write_tensors(folder: Path, tensors: Mapping[str, Tensor], shard_bytes: int = SHARD_BYTES) -> list[str]:
@@ -90,7 +122,7 @@ def write_tensors(folder: Path, tensors: Mapping[str, Tensor], shard_bytes: int 
         whole, filename_pattern="model{suffix}.safetensors", max_shard_size=shard_bytes
     )
     for file, names in split.filename_to_tensors.items():
-        save_file({name: whole[name] for name in names}, folder / file, metadata={"format": "pt"})
+        save_tensors({name: whole[name] for name in names}, folder / file)
     files = list(split.filename_to_tensors)
     if split.is_sharded:
         index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}

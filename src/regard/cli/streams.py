@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 from regard.errors import UserError
 from regard.files import whole, write_json
+from regard.text.lines import LONGEST
 
 WINDOW = 2048
 """Most lines that are read before they are answered."""
@@ -64,6 +65,8 @@ def lines_of(stream: BinaryIO, name: str) -> Iterator[list[str]]:
         after_cr = data.endswith(b"\r") if data else False
         parts = re.split(b"\r\n|\n|\r", rest + data) if data else [rest]
         rest = parts.pop()
+        if len(rest) > LONGEST:
+            raise UserError(f"{name}, line {number + len(parts) + 1}: has more than {LONGEST:,} bytes; is it text?")
         if parts and not started:
             parts[0], started = parts[0].removeprefix(b"\xef\xbb\xbf"), True
         for at in range(0, len(parts), WINDOW):

@@ -37,9 +37,10 @@ def from_json(value: Any, where: str = "description") -> Any:
         return tuple(from_json(item, f"{where}[{i}]") for i, item in enumerate(value))
     if not isinstance(value, dict):
         return value
-    cls = _PARTS.get(value.get("part", ""))
+    name = value.get("part", "")
+    cls = _PARTS.get(name) if isinstance(name, str) else None
     if cls is None:
-        raise ValueError(f"{where}: unknown part {value.get('part')!r}; known: {', '.join(sorted(_PARTS))}")
+        raise ValueError(f"{where}: unknown part {name!r}; known: {', '.join(sorted(_PARTS))}")
     known = {f.name for f in fields(cls)}
     unknown = value.keys() - known - {"part"}
     if unknown:

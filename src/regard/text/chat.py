@@ -64,7 +64,18 @@ def _rendered(template: str, given: Mapping[str, Any]) -> str:
     def refuse(message: str) -> None:
         raise TemplateError(message)
 
-    world = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+    class World(ImmutableSandboxedEnvironment):
+        """The sandbox without products and powers, with which one line of a template fills the memory."""
+
+        intercepted_binops = frozenset(["*", "**"])
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            sizes = [len(one) if isinstance(one, (str, list)) else abs(one) for one in (left, right)]
+            if operator == "**" or sizes[0] * sizes[1] > 1e6:
+                raise TemplateError(f"{operator} of such values is not computed")
+            return left * right
+
+    world = World(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
     world.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
     world.globals["raise_exception"] = refuse
     world.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
@@ -72,3 +83,6 @@ def _rendered(template: str, given: Mapping[str, Any]) -> str:
         return world.from_string(template).render(**given)
     except TemplateError as error:
         raise UserError(f"the chat template refuses these messages: {' '.join(str(error).split())}") from None
+    except Exception as error:  # a template is a program, and may fail like one
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(f"the chat template fails on these messages: {reason[:200]}") from None

@@ -17,6 +17,8 @@ from regard.errors import UserError
 _MAGIC = {b"\x1f\x8b": "gz", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 _SUFFIX = {".gz": "gz", ".xz": "xz", ".zst": "zst"}
 _BOM = b"\xef\xbb\xbf"
+LONGEST = 16 << 20
+"""Bytes that a line may have, so that a file without line ends, or a small one that unpacks to such, fills no memory."""
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
@@ -53,7 +55,9 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
     r"""Lines as bytes without \n or \r\n; a single \r is still inside."""
     try:
         with _opened(path) as stream:
-            for raw in stream:
+            while raw := stream.readline(LONGEST + 1):
+                if len(raw) > LONGEST:
+                    raise UserError(f"{path}: has a line of more than {LONGEST:,} bytes; is it text?")
                 raw = raw.removesuffix(b"\n")
                 yield raw.removesuffix(b"\r")
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
@@ -84,21 +88,22 @@ class _Zstd(io.RawIOBase):
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
         self._frame = None
-        self._ready = b""
+        self._ready, self._at = b"", 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer) -> int:
-        while not self._ready:
-            chunk = self._file.read(1 << 16)
+        while self._at == len(self._ready):
+            chunk = self._file.read(1 << 10)  # which may unpack to 32 MB
             if not chunk:
                 if self._frame is not None:
                     raise EOFError("the last frame has no end")
                 return 0
             self._feed(chunk)
-        size = min(len(buffer), len(self._ready))
-        buffer[:size], self._ready = self._ready[:size], self._ready[size:]
+        size = min(len(buffer), len(self._ready) - self._at)
+        buffer[:size] = self._ready[self._at : self._at + size]
+        self._at += size
         return size
 
     def _feed(self, chunk: bytes) -> None:
@@ -110,7 +115,7 @@ class _Zstd(io.RawIOBase):
             if not self._frame.eof:
                 break
             chunk, self._frame = self._frame.unused_data, None
-        self._ready += b"".join(out)
+        self._ready, self._at = b"".join(out), 0
 
     def close(self) -> None:
         self._file.close()

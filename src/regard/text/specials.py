@@ -10,6 +10,7 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import UserError
+from regard.files import read_plain
 
 CONFIG, MAP, CHAT = "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"
 
@@ -33,7 +34,7 @@ def read_config(folder: Path) -> dict[str, Any] | None:
         if config.get(key) is None:
             config[key] = value
     if "chat_template" not in config and (folder / CHAT).is_file():
-        config["chat_template"] = (folder / CHAT).read_text(encoding="utf-8")
+        config["chat_template"] = _text(folder / CHAT)
     return config
 
 
@@ -41,12 +42,21 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        found = json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: is not JSON ({error})") from None
     if not isinstance(found, dict):
         raise UserError(f"{path}: is not a JSON object")
     return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_plain(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def special_ids(backend: Backend, config: Mapping[str, Any] | None) -> dict[str, int | None]:
@@ -58,7 +68,9 @@ def special_ids(backend: Backend, config: Mapping[str, Any] | None) -> dict[str,
         key = f"{role}_token"
         if config is not None and key in config:
             value = config[key]
-            names = [value["content"] if isinstance(value, dict) else value]
+            names = [value.get("content") if isinstance(value, dict) else value]
+            if not all(name is None or isinstance(name, str) for name in names):
+                raise UserError(f"{CONFIG}: {key} is {value!r}, should be the name of a symbol")
         else:
             names = [name for name in usual if name in special]
         ids = [backend.token_to_id(name) for name in names if name is not None]

@@ -16,14 +16,26 @@ from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import UserError
-from regard.files import write_text
+from regard.files import read_plain, write_text
 from regard.text.dropout import Segmenter
-from regard.text.pieces import SPACE, between_spaces, numbered, one_character_each, piece_bytes, steps, strips_a_space
+from regard.text.pieces import (
+    SPACE,
+    between_spaces,
+    check_growth,
+    numbered,
+    one_character_each,
+    piece_bytes,
+    steps,
+    strips_a_space,
+)
 from regard.text.specials import CONFIG, MAP, mark, ordinary, read_config, renamed, special_ids
 from regard.text.template import Template, edged_template, read_template
 from regard.text.vocabulary import SPECIALS, Plan, train_backend
 
 __all__ = ["Plan", "Stream", "Tokenizer", "Tokenizers", "Tokens", "train_tokenizer"]
+
+LARGEST = 256 << 20
+"""Bytes that a tokenizer.json may have."""
 
 
 @dataclass(frozen=True)
@@ -175,13 +187,19 @@ class Tokenizer:
         path = Path(path)
         if path.is_dir():
             path = path / "tokenizer.json"
+        config = read_config(path.parent)
         try:
-            backend = Backend.from_str(path.read_text(encoding="utf-8"))
+            text = read_plain(path, LARGEST).decode("utf-8")
+            check_growth(json.loads(text))
+            return cls(Backend.from_str(text), dropout, config)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
         except OSError as error:
             raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-        except Exception as error:
-            raise UserError(f"{path}: is not a tokenizer file ({_one_line(error)})") from None
-        return cls(backend, dropout, read_config(path.parent))
+        except BaseException as error:  # a panic of the library in Rust is no Exception
+            if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+                raise UserError(f"{path}: is not a tokenizer file ({_one_line(error)})") from None
+            raise
 
     def _template(self) -> Template:
         config = self.config or {}
@@ -315,5 +333,5 @@ class Tokenizers:
         return cls(source, target, shared=target is source)
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:200]

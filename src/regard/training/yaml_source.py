@@ -15,8 +15,11 @@ from typing import Any
 import yaml
 
 from regard.errors import UserError
+from regard.files import read_plain
 
 Key = tuple[str | int, ...]
+LARGEST, MOST = 1 << 20, 10_000
+"""Bytes and values that a recipe may have."""
 
 _RULES = (
     ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -85,7 +88,7 @@ class Source:
 def read_yaml(path: Path) -> Source:
     """Read a file that holds one mapping; UserError with file and line otherwise."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_plain(path, LARGEST).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise UserError(f"{path}:{line}: not UTF-8; save the file as UTF-8") from None
@@ -145,6 +148,8 @@ def _printable(text: str, name: str) -> str:
 
 def _value(loader: _Loader, node: yaml.Node, key: Key, name: str, places: dict[Key, str]) -> Any:
     places[key] = f"{name}:{node.start_mark.line + 1}"
+    if len(places) > MOST:  # a few anchors that hold each other stand for billions
+        raise UserError(f"{name}:{node.start_mark.line + 1}: more than {MOST:,} values, which no recipe has")
     if isinstance(node, yaml.SequenceNode):
         return [_value(loader, item, (*key, at), name, places) for at, item in enumerate(node.value)]
     if not isinstance(node, yaml.MappingNode):

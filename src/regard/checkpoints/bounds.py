@@ -1,0 +1,37 @@
+"""Numbers that no model folder can mean, refused before anything is made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from regard.errors import UserError
+
+LARGEST = 2**31 - 1
+"""The largest number that a description may hold: no width, length or vocabulary comes near it."""
+REPEATED = ("layers", "experts", "count")
+"""Words in the names of numbers that say how often a part is built."""
+FEW = 256
+"""So many parts cost nothing, whatever a folder holds."""
+
+
+def check_numbers(value: Any, where: str, tensors: int, name: str = "") -> None:
+    """Look through a description or its arguments. tensors: how many the folder has, for a part that is built once more has
+    one of its own. UserError names the first number that is too large, or is none."""
+    if is_dataclass(value):
+        for field in fields(value):
+            check_numbers(getattr(value, field.name), where, tensors, field.name)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            check_numbers(item, where, tensors, str(key))
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            check_numbers(item, where, tensors, name)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"{where}: {name} is {value}, which is no number")
+    elif isinstance(value, int) and abs(value) > LARGEST:
+        raise UserError(f"{where}: {name} is {value:.3g}, and no model has so many")
+    elif isinstance(value, int) and any(word in name for word in REPEATED) and value > max(FEW, tensors):
+        raise UserError(f"{where}: {name} is {value}, but the folder has only {tensors} tensors")
