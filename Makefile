@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 #   make demo TORCH="torch==2.13.0 --index-url ADDRESS"
 TORCH ?= torch==2.13.0
 
-.PHONY: demo env test test-slow lint types clean
+.PHONY: demo env test test-slow lint types docs clean
 
 $(BIN)/regard: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,13 @@ test: lint types
 
 test-slow: $(BIN)/pytest
 	$(BIN)/python -m pytest -q -m slow
+
+# Both languages as one site of plain files; a warning is an error.
+docs: $(BIN)/pytest
+	for language in en zh; do \
+	  $(BIN)/sphinx-build -q -W -c docs -D language=$$language docs/$$language build/docs/$$language || exit 1; \
+	done
+	cp docs/site/index.html build/docs/index.html
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

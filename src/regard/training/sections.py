@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 Kind = Literal["unigram", "bpe", "words", "characters", "bytes"]
 Counted = Literal["exact_match", "word_error", "word_error_first", "wer", "per", "cer", "rouge1", "rouge2", "rougel"]
 Metric = Literal["bleu", "chrf", "chrf++", "ter"] | Counted
-Step = Literal["moses-lc", "no-stress"]
+Step = Literal["moses-lc", "no-stress", "right-to-left"]
 Monitor = Literal["loss", "bleu", "chrf", "accuracy", "f1"]
 Marks = Literal["auto", "none", "begin", "end", "both", "last"]
 TaskKind = Literal[
@@ -94,6 +94,16 @@ class Clean(Section):
     )
 
 
+class Part(Section):
+    """One corpus of several."""
+
+    train: str = Field(description="files of pairs as in data.train: a path or address, with * for many")
+    source: str | None = Field(default=None, description="language (or column) that is read; null: data.source")
+    target: str | None = Field(default=None, description="language (or column) that is written; null: data.target")
+    weight: float | None = Field(default=None, gt=0, description="share of what is read, beside the others' weights")
+    tag: str = Field(default="", description="symbol in front of each source, such as <2fr>; always one token")
+
+
 class Data(Section):
     """What is learned from."""
 
@@ -123,17 +133,34 @@ class Data(Section):
     preprocess: Annotated[list[Step], BeforeValidator(_several)] = Field(
         default=[],
         description="what is done to the text first, in order: moses-lc (lower case and Moses tokens),"
-        " no-stress (ARPAbet without stress)",
+        " no-stress (ARPAbet without stress), right-to-left (the target's words in the opposite order)",
     )
     max_length: Whole = Field(
         default=256, gt=0, description="longest side in tokens; training.on_long says what happens to longer training pairs"
     )
     clean: Clean = Field(default=Clean(), description="which training pairs are dropped")
+    stream: bool = Field(
+        default=False,
+        description="of translation: training pairs go into shards on disk and are read from there, never all in memory;"
+        " data.train may have * and be an address (s3://, hf://, https://)",
+    )
+    mix: list[Part] = Field(
+        default=[],
+        description="several corpora in place of data.train, streamed and mixed: each a train, and where wanted a source,"
+        " target, weight, and tag (a symbol in front of each source, such as <2fr>)",
+    )
+    temperature: float = Field(
+        default=1.0, ge=1, description="of mix without weights: a corpus is read as often as its size ** (1 / temperature)"
+    )
+    buffer: Whole = Field(default=100_000, gt=0, description="of stream: examples in memory, which are shuffled together")
+    workers: Whole | None = Field(default=None, gt=0, description="of stream: processes that prepare; null: one a core")
 
     @model_validator(mode="after")
     def _some_data(self) -> Data:
-        if self.name is None and self.train is None:
+        if self.name is None and self.train is None and not self.mix:
             raise ValueError("give `name`, a named data set, or `train`, a file of pairs")
+        if len({part.weight is None for part in self.mix}) > 1:
+            raise ValueError("`mix`: either all corpora have a weight or none has")
         return self
 
 
@@ -244,7 +271,17 @@ class Training(Section):
         default=2500,
         description="tokens of the longer side in a batch, padding included, or images; auto: the most that fits",
     )
-    accumulate: Whole = Field(default=1, gt=0, description="batches whose gradients make one update")
+    accumulate: Whole = Field(
+        default=1, gt=0, description="batches whose gradients make one update; several processes share them"
+    )
+    parallel: Literal["auto", "none", "ddp", "fsdp"] = Field(
+        default="auto",
+        description="how torchrun's processes share the work: ddp (each has the whole model), fsdp (each a piece of it);"
+        " auto: ddp where there are several",
+    )
+    activation_checkpointing: bool = Field(
+        default=False, description="compute blocks anew in the backward pass: less memory for about a third more work"
+    )
     device: Literal["auto", "cpu"] = Field(default="auto", description="auto: a GPU where there is one; cpu")
     precision: Literal["fp32", "bf16", "fp16"] = Field(
         default="fp32", description="fp32, bf16 or fp16; on CPUs fp32 is fastest"
@@ -351,5 +388,5 @@ class Evaluation(Section):
         default=False, description="pairs with the same source are one sentence with several references, all of them right"
     )
     during: bool = Field(default=True, description="translate validation sentences while training, not only take their loss")
-    max_sentences: Whole = Field(default=200, gt=0, description="validation sentences translated at each look")
+    max_sentences: Whole = Field(default=1000, gt=0, description="validation sentences translated at each look")
     samples: Whole = Field(default=3, ge=0, description="sample translations shown at each look")
