@@ -33,6 +33,7 @@ class _Watched:
     def __init__(self, model: Any) -> None:
         self.model = model
         self.nodes: list[dict[str, Any]] = []
+        self.known: dict[tuple[int, int], int] = {}
         self.places: list[int] = []
         self.odds: dict[int, Tensor] = {}
         self.steps = 0
@@ -45,7 +46,7 @@ class _Watched:
 
     def start(self, memory: Any, room: int) -> _State:
         """A state whose moves are noted."""
-        self.nodes, self.places, self.odds, self.steps = [], [], {}, 0
+        self.nodes, self.known, self.places, self.odds, self.steps = [], {}, [], {}, 0
         return _State(self.model.start(memory, room), self)
 
     def step(self, tokens: Tensor, state: Any, layout: Any = None) -> Tensor:
@@ -62,29 +63,29 @@ class _Watched:
         return logits
 
     def _grow(self, parent: int, token: int) -> int:
-        for number, node in enumerate(self.nodes):
-            if node["parent"] == parent and node["token"] == token:
-                return number
-        self.nodes.append(self._node(parent, token))
-        return len(self.nodes) - 1
+        place = self.known.get((parent, token))
+        return self._add(parent, token, False) if place is None else place
 
-    def _node(self, parent: int, token: int, ended: bool = False) -> dict[str, Any]:
+    def _add(self, parent: int, token: int, ended: bool) -> int:
         log_prob = max(float(self.odds[parent][token]), -1e9)
         total = log_prob + (0.0 if parent < 0 else self.nodes[parent]["total"])
         step = 0 if parent < 0 else self.nodes[parent]["step"] + 1
-        return {"step": step, "parent": parent, "token": token, "log_prob": log_prob, "total": total, "ended": ended}
-
-    def finish(self, ids: list[int], eos: int | None) -> int | None:
-        """Add the end of an answer; its node. None: it was not followed to its end."""
-        parent = -1
-        for token in ids:
-            parent = next((n for n, its in enumerate(self.nodes) if (its["parent"], its["token"]) == (parent, token)), None)  # type: ignore[assignment]
-            if parent is None:
-                return None
-        if eos is None or parent not in self.odds:
-            return parent
-        self.nodes.append(self._node(parent, eos, True))
+        node = {"step": step, "parent": parent, "token": token, "log_prob": log_prob, "total": total, "ended": ended}
+        self.nodes.append(node)
+        self.known[parent, token] = len(self.nodes) - 1
         return len(self.nodes) - 1
+
+    def finish(self, ids: list[int]) -> int | None:
+        """Add the end of an answer, the end mark if there is one among its ids; its node. None: it was not followed."""
+        parent = -1
+        for number, token in enumerate(ids):
+            place = self.known.get((parent, token))
+            if place is None:
+                if number < len(ids) - 1 or parent not in self.odds:
+                    return None
+                place = self._add(parent, token, True)
+            parent = place
+        return parent
 
 
 def followed(translator: Any, text: str, search: dict[str, Any]) -> tuple[Beam | None, list[Found]]:
@@ -117,7 +118,7 @@ def followed(translator: Any, text: str, search: dict[str, Any]) -> tuple[Beam |
 
 def tree(watched: _Watched, found: list[Found], num_beams: int, eos: int) -> Beam:
     """The nodes of a watched search, with the ends of the answers it gave."""
-    ends = [watched.finish(one.ids, eos if one.finished else None) for one in found]
+    ends = [watched.finish([*one.ids, eos] if one.finished else one.ids) for one in found]
     best, place = set(), ends[0] if ends else None
     while place is not None and place >= 0:
         best.add(place)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import math
 from typing import Any, Literal
 
@@ -41,7 +40,7 @@ class Block(Value):
             raise ValueError("its data is not here")
         try:
             data = base64.b64decode(self.data, validate=True)
-        except binascii.Error:
+        except ValueError:
             raise ValueError("its data is not base64") from None
         if len(data) != self.bytes:
             raise ValueError(f"{self.dtype} of shape {self.shape} has {self.bytes} bytes, its data {len(data)}")
@@ -56,7 +55,7 @@ class Block(Value):
 
 
 def block(array: Any, dtype: Kind = "float16", code: Literal["plain", "sqrt"] = "plain") -> Block:
-    """An array or tensor as a block. code "sqrt" stores weights from 0 to 1 in a byte each, at most 0.003 away."""
+    """An array or tensor as a block. code "sqrt" stores weights from 0 to 1 in a byte each, at most 0.004 away."""
     values = np.asarray(array.detach().cpu().numpy() if hasattr(array, "detach") else array)
     if code == "sqrt":
         values = np.rint(np.sqrt(np.clip(values.astype(np.float64), 0, 1)) * 255)

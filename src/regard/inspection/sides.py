@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
 
 from regard.decoding.wishes import lexicon_of
@@ -42,30 +43,27 @@ def side_of_ids(tokenizer: Tokenizer, ids: Sequence[int], prompt: int = 0) -> Si
     lexicon, special = lexicon_of(tokenizer), _specials(tokenizer)
     marks = [number in special or number == tokenizer.unk for number in ids]
     pieces = [b"" if mark else lexicon.texts[number] for number, mark in zip(ids, marks)]
-    text, places = _spelled(b"".join(pieces))
+    text, spans = _spelled(b"".join(pieces))
     ends = list(accumulate(map(len, pieces)))
     lead = int(text.startswith(" "))
     offsets = []
     for piece, end in zip(pieces, ends):
-        first, last = (places[end - len(piece)], places[end - 1] + 1) if piece else (places[end], places[end])
+        here = spans[end - 1][1] if end else 0
+        first, last = (spans[end - len(piece)][0], here) if piece else (here, here)
         offsets.append((max(0, first - lead), max(0, last - lead)))
     return _side(tokenizer, text[lead:], ids, offsets, marks, False, prompt)
 
 
-def _spelled(data: bytes) -> tuple[str, list[int]]:
-    """The text of bytes, and for each byte (and the end) the number of its last character so far."""
-    text, places, at = "", [], 0
+def _spelled(data: bytes) -> tuple[str, list[Span]]:
+    """The text of bytes, and for each byte the characters of it that it is a part of."""
+    text, spans, at = "", [], 0
     while at < len(data):
         width = next((n for n in (1, 2, 3, 4) if _is_character(data[at : at + n])), 0)
-        if width:
-            places += [len(text)] * width
-            text += data[at : at + width].decode("utf-8")
-        else:
-            places.append(len(text))
-            text += f"\\x{data[at]:02x}"
-            width = 1
-        at += width
-    return text, [*places, len(text)]
+        new = data[at : at + width].decode("utf-8") if width else f"\\x{data[at]:02x}"
+        spans += [(len(text), len(text) + len(new))] * max(width, 1)
+        text += new
+        at += max(width, 1)
+    return text, spans
 
 
 def _is_character(data: bytes) -> bool:
@@ -122,9 +120,10 @@ def grouped(offsets: Sequence[Span]) -> tuple[list[Span], list[tuple[int, int] |
     return places, found
 
 
-def _specials(tokenizer: Tokenizer) -> set[int]:
+@lru_cache(maxsize=8)
+def _specials(tokenizer: Tokenizer) -> frozenset[int]:
     numbers = (tokenizer.backend.token_to_id(name) for name in tokenizer.special_names)
-    return {number for number in numbers if number is not None and number != tokenizer.unk}
+    return frozenset(number for number in numbers if number is not None and number != tokenizer.unk)
 
 
 def readable(tokenizer: Tokenizer, number: int) -> str:
