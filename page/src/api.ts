@@ -122,9 +122,14 @@ export interface Asked {
   target?: string;
 }
 
-export const inspect = (asked: Asked, signal?: AbortSignal) => post<Trace>("api/traces", asked, signal);
+export const METHODS = ["input_x_gradient", "integrated_gradients", "occlusion"];
+
+export const inspect = (asked: Asked, methods: string[], signal?: AbortSignal) => post<Trace>("api/traces", { ...asked, methods }, signal);
 export const change = (asked: Asked, gates: Record<string, Record<string, number>>) => post<Change>("api/changes", { ...asked, gates });
 export const traceAt = async (id: string): Promise<Trace> => (await ask(`api/traces/${encodeURIComponent(id)}`)).json();
+
+/** A trace as one file. */
+export const saved = async (id: string): Promise<Blob> => (await ask(`api/traces/${encodeURIComponent(id)}/export.html`)).blob();
 
 export async function block(id: string, name: string): Promise<Uint8Array> {
   const answer = await ask(`api/traces/${encodeURIComponent(id)}/blocks/${encodeURIComponent(name)}`);

@@ -58,7 +58,7 @@ export const palette = () => get("pal", "ink");
 export function axes(trace: Trace, attention: Attention): { rows: Unit[]; columns: Unit[] } {
   const unit = wordy() ? "word" : "piece";
   return {
-    rows: units(trace.sides[attention.rows], unit, specials(), attention.row_places),
+    rows: units(trace.sides[attention.rows], unit, specials()),
     columns: units(trace.sides[attention.columns], unit, specials()),
   };
 }

@@ -41,8 +41,7 @@ export function label(side: Side, token: Token): string {
 }
 
 function title(side: Side, token: Token): string {
-  const bytes = token.part ? ` 0x${token.bytes}` : "";
-  return `${label(side, token)}${bytes} · ${token.id}`;
+  return label(side, token) + (token.part ? ` 0x${token.bytes}` : "");
 }
 
 /** Rows or columns of a side. unit: "word" joins the tokens of a word. specials: whether marks are shown. places: the
@@ -93,21 +92,22 @@ export function gather(weights: Float32Array, width: number, rows: Unit[], colum
 }
 
 /** The readable text of a vocabulary entry. */
-export function entry(trace: Trace, id: number): string {
+export function entry(trace: Trace, id: number, spaces = true): string {
   const found = trace.vocabulary[id];
   if (!found) return `#${id}`;
   if (!found.text) return visible(found.piece);
-  return visible(found.text);
+  return visible(spaces ? found.text : found.text.trim() || found.text);
 }
 
 /** A probability or weight in few digits. */
 export function digits(value: number): string {
   if (!Number.isFinite(value)) return value > 0 ? "∞" : value < 0 ? "−∞" : "–";
-  if (value !== 0 && Math.abs(value) < 5e-4) return value.toExponential(0).replace("-", "−");
+  if (value === 0) return "0";
+  if (Math.abs(value) < 5e-4) return value.toExponential(0).replace("-", "−");
   return value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : Math.abs(value) >= 1 ? 2 : 3).replace("-", "−");
 }
 
 export function percent(value: number): string {
   if (value > 0 && value < 0.001) return "<0.1 %";
-  return `${(100 * value).toFixed(value >= 0.0995 ? 0 : 1)} %`;
+  return `${(100 * value).toFixed(value >= 0.0995 && (value < 0.99 || value === 1) ? 0 : 1)} %`;
 }

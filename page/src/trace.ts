@@ -34,7 +34,6 @@ export interface Attention {
   heads: number;
   rows: string;
   columns: string;
-  row_places: number[] | null;
   size: [number, number];
   scale: number | null;
   score: string;
@@ -94,6 +93,8 @@ export interface Attribution {
   method: string;
   rows: string;
   columns: string;
+  /** The rows that were asked about; those of the block. */
+  places: number[];
   block: string;
   what: string;
   contrast: { row: number; chosen: number; other: number } | null;
@@ -114,8 +115,7 @@ export interface Hypothesis {
 export interface BeamNode {
   step: number;
   parent: number;
-  token?: number;
-  id?: number;
+  token: number;
   log_prob: number;
   total: number;
   kept: boolean;
@@ -146,9 +146,9 @@ export interface Node {
 export interface Change {
   name: string;
   gates: Record<string, Record<string, number>>;
-  text: string;
-  log_prob: number;
-  difference: number;
+  text: string | null;
+  log_prob: number | null;
+  difference: number | null;
 }
 
 export interface Router {

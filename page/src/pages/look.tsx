@@ -1,15 +1,14 @@
 // The page that asks the server for a trace of a text, and shows it.
 import { useMemo, useState } from "preact/hooks";
-import { block, change, inspect, traceAt, type Asked, type Model } from "../api";
+import { block, change, inspect, METHODS, saved, traceAt, type Asked, type Model } from "../api";
 import { Blocks } from "../blocks";
 import { Inspector } from "../inspector";
 import type { Server } from "../look";
-import { Note } from "../parts";
+import { Choice, download, Note } from "../parts";
 import { say } from "../say";
 import { get, set } from "../state";
 import type { Trace } from "../trace";
 import { useLater } from "./common";
-import { Choice } from "../parts";
 
 export function Look({ models, showKeys }: { models: Model[]; showKeys: () => void }) {
   const able = models.filter((one) => one.inspects);
@@ -22,10 +21,10 @@ export function Look({ models, showKeys }: { models: Model[]; showKeys: () => vo
   const [busy, wrong] = useLater(
     async (signal) => {
       if (!model || (!asked.text.trim() && !get("trace"))) return setTrace(null);
-      const found = get("trace") ? await traceAt(get("trace")) : await inspect(asked, signal);
+      const found = get("trace") ? await traceAt(get("trace")) : await inspect(asked, get("all") ? METHODS : METHODS.slice(0, 1), signal);
       if (!signal.aborted) setTrace(found);
     },
-    [asked.model, asked.text, asked.pair, asked.target, get("trace")],
+    [asked.model, asked.text, asked.pair, asked.target, get("trace"), get("all")],
     0,
   );
   const looked = useMemo(() => {
@@ -38,7 +37,7 @@ export function Look({ models, showKeys }: { models: Model[]; showKeys: () => vo
   const now = draft ?? { text: asked.text, target: asked.target ?? "" };
   const send = (event: Event) => {
     event.preventDefault();
-    set({ text: now.text || null, target: now.target || null, pair: null, trace: null, q: null, k: null }, true);
+    set({ text: now.text || null, target: now.target || null, pair: null, trace: null, all: null, q: null, k: null }, true);
     setDraft(null);
   };
   const forced = model.can.includes("translate") || model.can.includes("generate");
@@ -55,7 +54,7 @@ export function Look({ models, showKeys }: { models: Model[]; showKeys: () => vo
           </label>
         )}
         <button type="submit" class="main">{say("look")}</button>
-        {trace?.id !== undefined && <a class="inside" href={`api/traces/${trace.id}/export.html`} download>{say("as.file")} ↓</a>}
+        {trace?.id !== undefined && <button type="button" onClick={async () => download("regard.html", await saved(trace.id!))}>{say("as.file")}</button>}
       </form>
       {wrong && <Note kind="wrong">{wrong}</Note>}
       {busy && <p class="note" role="status">{say("loading")}</p>}

@@ -9,8 +9,6 @@ import type { BeamNode } from "../trace";
 const WIDE = 118;
 const TALL = 30;
 
-const tokenOf = (node: BeamNode) => node.token ?? node.id ?? -1;
-
 export function Beam() {
   const { trace } = useLook();
   const [all, setAll] = useState(false);
@@ -42,7 +40,7 @@ export function Beam() {
           (beam?.nodes ?? []).slice(0, 600).map((node) => [
             String(node.step),
             node.parent < 0 ? "–" : String(node.parent),
-            entry(trace, tokenOf(node)),
+            entry(trace, node.token),
             percent(Math.exp(node.log_prob)),
             node.total,
             node.best ? say("beam.best") : node.ended ? say("beam.ended") : node.kept ? "" : say("beam.pruned"),
@@ -81,7 +79,7 @@ function Tree(props: { nodes: BeamNode[]; all: boolean; held: number; onHold: (n
   const path = new Set<number>();
   for (let i = held; i >= 0; i = nodes[i].parent) path.add(i);
   const node = nodes[held];
-  const kept = node ? [...path].reverse().map((i) => entry(trace, tokenOf(nodes[i]))).join("·") : "";
+  const kept = node ? [...path].reverse().map((i) => entry(trace, nodes[i].token, false)).join(" ") : "";
   return (
     <figure>
       <div class="tree-frame" tabIndex={0} role="region" aria-label={say("view.beam")}>
@@ -95,7 +93,7 @@ function Tree(props: { nodes: BeamNode[]; all: boolean; held: number; onHold: (n
           })}
           {[...at].map(([i, place]) => {
             const own = nodes[i];
-            const text = entry(trace, tokenOf(own));
+            const text = entry(trace, own.token, false);
             return (
               <g class={"leaf" + (own.best ? " best" : "") + (own.kept || own.ended ? "" : " pruned") + (path.has(i) ? " held" : "")} onClick={() => props.onHold(i === held ? -1 : i)}>
                 <title>{`${text} ${percent(Math.exp(own.log_prob))}`}</title>

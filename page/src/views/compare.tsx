@@ -32,7 +32,7 @@ function useSide(prefix: string): { picker: preact.JSX.Element; side: Side | nul
     const mean = new Float32Array(kept[0].length);
     for (const one of kept) for (let i = 0; i < mean.length; i++) mean[i] += one[i] / kept.length;
     const unit = wordy() ? "word" : "piece";
-    const rows = units(trace.sides[attention.rows], unit, specials(), attention.row_places);
+    const rows = units(trace.sides[attention.rows], unit, specials());
     const columns = units(trace.sides[attention.columns], unit, specials());
     return { rows, columns, values: gather(mean, attention.size[1], rows, columns) };
   }, [attention, head, found === undefined, wordy(), specials()]);

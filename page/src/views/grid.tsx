@@ -9,7 +9,7 @@ import { get, set } from "../state";
 import { digits } from "../text";
 import { theme } from "../theme";
 import type { Attention } from "../trace";
-import { AttentionMap, attentionName, Looks } from "./map";
+import { AttentionMap, Looks } from "./map";
 
 interface Thumb {
   attention: Attention;
@@ -117,7 +117,6 @@ export function Grid() {
         head={["", say("entropy"), say("distance"), say("sink"), say("importance")]}
         body={() => all.map((thumb) => [`${thumb.attention.layer}.${thumb.head}`, ...SORTS.slice(1).map((name) => (Number.isNaN(figure(thumb, name)) ? "–" : figure(thumb, name)))])}
       />
-      <h3>{attentionName(attention)}</h3>
       <AttentionMap />
     </>
   );

@@ -2,7 +2,7 @@
 import { useBlocks } from "../blocks";
 import { useLook } from "../look";
 import { place, scaleOf, table, type Scale } from "../palette";
-import { About, Choice, Note, Sheet } from "../parts";
+import { About, Choice, Note, Numbers as Table } from "../parts";
 import { say } from "../say";
 import { getNumber, set } from "../state";
 import { digits, percent, units } from "../text";
@@ -66,7 +66,7 @@ function Worked({ numbers, attention, which }: { numbers: Numbers; attention: At
   const { trace, blocks } = useLook();
   const mask = attention.masked && attention.masked !== "causal" ? attention.masked : null;
   const found = useBlocks(blocks, [numbers.q, numbers.k, numbers.v, numbers.bias, numbers.out, mask]);
-  const rows = units(trace.sides[attention.rows], "piece", true, attention.row_places);
+  const rows = units(trace.sides[attention.rows], "piece", true);
   const columns = units(trace.sides[attention.columns], "piece", true);
   const row = Math.max(0, Math.min(rows.length - 1, getNumber("q", 0)));
   if (!found) return <p class="note" aria-busy="true">{say("loading")}</p>;
@@ -152,10 +152,10 @@ function Worked({ numbers, attention, which }: { numbers: Numbers; attention: At
           <p class={apart > 1e-3 ? "checks wrong" : "checks"}>{apart > 1e-3 ? "⚠ " : "✓ "}{say("hand.check", { apart: digits(apart) })}</p>
         </li>
       </ol>
-      <Sheet
+      <Table
         name={say("view.hand")}
         head={[say("key"), "q·k", "score", "softmax"]}
-        body={own.map((one, i) => [columns[i].label, one.product, one.masked ? "−∞" : one.score, one.weight])}
+        body={() => own.map((one, i) => [columns[i].label, one.product, one.masked ? "−∞" : one.score, one.weight])}
       />
     </>
   );

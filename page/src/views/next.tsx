@@ -104,7 +104,7 @@ function LensTable({ lens, row }: { lens: Lens; row: number }) {
                         title={`${percent(best.p)}`}
                         style={{ background: colour(SHARE, now, best.p), color: inverted(SHARE, now, best.p) ? "var(--ground)" : "var(--ink)" }}
                       >
-                        <bdi>{entry(trace, best.id)}</bdi>
+                        <bdi>{entry(trace, best.id, false)}</bdi>
                       </td>
                     );
                   })}

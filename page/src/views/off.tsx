@@ -92,8 +92,8 @@ export function Off() {
           <ul class="changes">
             {changes.map((change) => (
               <li>
-                <b>{change.name}</b> <q><bdi>{change.text}</bdi></q>{" "}
-                <span class={change.difference < -0.5 ? "wrong" : "faint"}>Δ log p {change.difference > 0 ? "+" : ""}{digits(change.difference)}</span>
+                <b>{change.name}</b> {change.text !== null && <q><bdi>{change.text}</bdi></q>}{" "}
+                {change.difference !== null && <span class={change.difference < -0.5 ? "wrong" : "faint"}>Δ log p {change.difference > 0 ? "+" : ""}{digits(change.difference)}</span>}
               </li>
             ))}
           </ul>
@@ -102,7 +102,7 @@ export function Off() {
       <Numbers
         name={say("off.done")}
         head={["", say("text"), "log p", "Δ"]}
-        body={() => changes.map((change) => [change.name, change.text, change.log_prob, change.difference])}
+        body={() => changes.map((change) => [change.name, change.text ?? "–", change.log_prob ?? "–", change.difference ?? "–"])}
       />
     </>
   );

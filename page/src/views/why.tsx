@@ -12,14 +12,15 @@ import { theme } from "../theme";
 import type { Attribution, Trace } from "../trace";
 import { Looks } from "./map";
 
-function rowsOf(trace: Trace, one: Attribution, count: number): Unit[] {
-  if (one.rows !== "class" && trace.sides[one.rows]) return units(trace.sides[one.rows], "piece", true).slice(0, count);
+/** The rows of a block of attributions: the places that were asked about. */
+function rowsOf(trace: Trace, one: Attribution): Unit[] {
+  const all = trace.sides[one.rows] ? units(trace.sides[one.rows], "piece", true) : [];
   const best = trace.classes?.[0]?.label ?? say("class");
-  return Array.from({ length: count }, (_, i) => ({ label: count === 1 ? best : String(i), title: best, tokens: [i], special: false }));
+  return one.places.map((place, i) => ({ ...(all[place] ?? { label: best, title: best, special: false }), tokens: [i] }));
 }
 
 export function Why() {
-  const { trace, blocks } = useLook();
+  const { trace, blocks, server } = useLook();
   const index = Math.min(trace.attributions.length - 1, Math.max(0, getNumber("method", 0)));
   const one = trace.attributions[index];
   const found = useBlocks(blocks, [one?.block ?? null]);
@@ -27,7 +28,7 @@ export function Why() {
   const made = useMemo(() => {
     if (!one || !found?.[0]) return null;
     const columns = units(trace.sides[one.columns], wordy() ? "word" : "piece", specials());
-    const rows = rowsOf(trace, one, found[0].length / wide);
+    const rows = rowsOf(trace, one);
     const values = new Float32Array(rows.length * columns.length);
     rows.forEach((row, r) => columns.forEach((column, c) => {
       for (const k of column.tokens) values[r * columns.length + c] += found[0]![row.tokens[0] * wide + k];
@@ -46,6 +47,7 @@ export function Why() {
           onChange={(method) => set({ method, q: null })}
         />
         <Looks scale={false} />
+        {server && trace.attributions.length < 3 && <button type="button" onClick={() => set({ all: 1 })}>{say("why.more")}</button>}
       </div>
       {made ? <Shares one={one} {...made} /> : <p class="note">{say("loading")}</p>}
     </>
@@ -55,11 +57,10 @@ export function Why() {
 function Shares({ one, rows, columns, values }: { one: Attribution; rows: Unit[]; columns: Unit[]; values: Float32Array }) {
   const { trace } = useLook();
   const now = theme();
-  const usual = one.contrast && rows.length > 1 ? one.contrast.row : 0;
-  const row = Math.max(0, Math.min(rows.length - 1, getNumber("q", usual)));
+  const row = Math.max(0, Math.min(rows.length - 1, getNumber("q", 0)));
   const own = values.subarray(row * columns.length, (row + 1) * columns.length);
   const scale = scaleOf("signed", own, "");
-  const place = rows[row]?.tokens[0] ?? 0;
+  const place = one.places[row] ?? 0;
   const order = columns.map((_, c) => c).sort((a, b) => Math.abs(own[b]) - Math.abs(own[a]));
   return (
     <>
@@ -77,8 +78,8 @@ function Shares({ one, rows, columns, values }: { one: Attribution; rows: Unit[]
       <Bars name={one.what} items={order.slice(0, 12).map((c) => ({ label: columns[c].label, value: own[c], note: digits(own[c]) }))} />
       <dl class="facts">
         <div><dt>{say("why.of")}</dt><dd><bdi>{one.what}</bdi></dd></div>
-        {one.total && <div><dt>{say("why.total")}</dt><dd>{digits(one.total[place] ?? 0)}</dd></div>}
-        {one.error && <div><dt>{say("why.error")}</dt><dd>{digits(one.error[place] ?? 0)}</dd></div>}
+        {one.total && <div><dt>{say("why.total")}</dt><dd>{digits(one.total[row] ?? 0)}</dd></div>}
+        {one.error && <div><dt>{say("why.error")}</dt><dd>{digits(one.error[row] ?? 0)}</dd></div>}
         {one.steps !== null && <div><dt>{say("why.steps")}</dt><dd>{one.steps}</dd></div>}
         {trace.predictions?.chosen[place] && one.rows === trace.predictions.rows && (
           <div><dt>{say("probability")}</dt><dd>{percent(trace.predictions.chosen[place]!.p)}</dd></div>

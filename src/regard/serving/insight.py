@@ -15,8 +15,8 @@ from regard.serving.linking import words
 
 LONGEST = 8
 """Most tokens of one word."""
-THOROUGH = 64
-"""Most tokens of a text whose every token is left out once to see what it was worth."""
+METHODS = ("input_x_gradient", "integrated_gradients", "occlusion")
+"""How it may be found out what each token was worth; the first takes one pass, the others many."""
 
 Gates = tuple[tuple[str, tuple[tuple[int, float], ...]], ...]
 """Of each attention its heads and their factors."""
@@ -42,13 +42,19 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is looked into. pair: a second text. target: the answer that is forced on the model; None: its own. gates: heads
-    that are scaled throughout."""
+    """What is looked into. pair: a second text. target: the answer that is forced on the model; None: its own. methods: of
+    METHODS. gates: heads that are scaled throughout."""
 
     text: str
     pair: str | None = None
     target: str | None = None
+    methods: tuple[str, ...] = METHODS[:1]
     gates: Gates = ()
+
+    @property
+    def given(self) -> Any:
+        """As `inspect` takes it."""
+        return self.text if self.pair is None else (self.text, self.pair)
 
 
 def tools(loaded: Any, verbs: Sequence[str]) -> tuple[str, ...]:
@@ -141,24 +147,19 @@ class _Row:
 
 
 def trace(loaded: Any, subject: Subject) -> Any:
-    """A Trace of a text, with what its tokens were worth by as many methods as its length allows."""
-    text = subject.text if subject.pair is None else (subject.text, subject.pair)
-    short = len(loaded.tokenizer.encode(subject.text)) <= THOROUGH
-    methods = ("input_x_gradient", "integrated_gradients", "occlusion") if short else ("input_x_gradient",)
-    gates = {name: dict(heads) for name, heads in subject.gates} or None
-    return inspect(loaded, text, subject.target, methods=methods, gates=gates)
+    """A Trace of a text."""
+    return inspect(loaded, subject.given, subject.target, methods=subject.methods)
 
 
 def change(loaded: Any, subject: Subject) -> dict[str, Any]:
     """What a model says with heads scaled, and what that does to the log-probability of the answer it gave without: as the
     entry of a trace's `changes`."""
     gates = {name: dict(heads) for name, heads in subject.gates}
-    text = subject.text if subject.pair is None else (subject.text, subject.pair)
-    found = inspect(loaded, text, subject.target, methods=(), gates=gates).changes[0].model_dump()
+    found = inspect(loaded, subject.given, subject.target, methods=(), gates=gates).changes[0].model_dump()
     with gate_heads(loaded.model, gates):
         if hasattr(loaded, "translate"):
             found["text"] = loaded.translate([subject.text])[0]
         elif hasattr(loaded, "classify") and not loaded.of_tokens:
-            found["text"] = loaded.classify([text])[0]
+            found["text"] = loaded.classify([subject.given])[0]
     found["name"] = ", ".join(f"{name}: {'+'.join(map(str, heads))}" for name, heads in gates.items())
     return found

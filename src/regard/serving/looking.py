@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
@@ -39,7 +39,7 @@ class WordsBody(_Strict):
     count: int = 8
 
 
-class TraceBody(_Strict):
+class SubjectBody(_Strict):
     """text: what is looked at; pair: a second text. target: the answer that is forced; null: the model's own."""
 
     text: str
@@ -48,7 +48,13 @@ class TraceBody(_Strict):
     model: str | None = None
 
 
-class ChangeBody(TraceBody):
+class TraceBody(SubjectBody):
+    """methods: how it is found out what each token was worth; all but the first take many passes."""
+
+    methods: list[Literal["input_x_gradient", "integrated_gradients", "occlusion"]] = Field(default=["input_x_gradient"])
+
+
+class ChangeBody(SubjectBody):
     """gates: of each attention, by its name, the factor of each head, by its number."""
 
     gates: dict[str, dict[str, float]] = Field(min_length=1)
@@ -104,7 +110,7 @@ def router(service: Service) -> APIRouter:
     async def make(request: Request) -> Response:
         """Look at a text: a trace without its numbers, which are in its blocks."""
         given = await read(request, TraceBody)
-        served, subject = subject_of(service, given)
+        served, subject = subject_of(service, given, methods=tuple(given.methods))
         [trace] = await _asked(service, served, Wish("trace"), subject, request)
         trace.model.name = served.name
         return JSONResponse(await aside(trace.limits.bytes, _shown, shelf.put(trace), trace))
@@ -113,7 +119,7 @@ def router(service: Service) -> APIRouter:
     async def change(request: Request) -> Response:
         """What a model answers when some of its heads are scaled or silent."""
         given = await read(request, ChangeBody)
-        served, subject = subject_of(service, given, gates_of(given.gates))
+        served, subject = subject_of(service, given, gates=gates_of(given.gates))
         [found] = await _asked(service, served, Wish("change"), subject, request)
         return JSONResponse(found)
 
@@ -165,13 +171,13 @@ def able(service: Service, name: str | None, tool: str) -> Served:
     return service.engine.models[name]
 
 
-def subject_of(service: Service, given: TraceBody, gates: Any = ()) -> tuple[Served, Subject]:
-    """The model and what is looked into. RefusalError: too long, or nothing."""
+def subject_of(service: Service, given: SubjectBody, **more: Any) -> tuple[Served, Subject]:
+    """The model and what is looked into. more: fields of a Subject. RefusalError: too long, or nothing."""
     texts = [text for text in (given.text, given.pair, given.target) if text is not None]
     service.check_texts(texts, "text")
     if not given.text.strip():
         raise RefusalError(400, "text: there is nothing to look at", "text")
-    return able(service, given.model, "trace"), Subject(given.text, given.pair, given.target, gates)
+    return able(service, given.model, "trace"), Subject(given.text, given.pair, given.target, **more)
 
 
 def gates_of(given: dict[str, dict[str, float]]) -> Any:
