@@ -18,6 +18,7 @@ NAMES = {
     "endurance": "memory, handles and threads over 10,000 updates and 100,000 translations",
     "flags": "precision and recall of flags on faults planted in translations",
     "gpu": "training, packing, decoding and attention on a GPU, in at most eight minutes",
+    "corpus": "millions of pairs prepared and trained on: memory, and how fast pairs come",
     "tables": "write the figures of JSON files into the pages of the documentation",
 }
 

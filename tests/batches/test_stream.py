@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.batches import Limits, ResampledPairs, Stream, TokenisedPairs, ordered
-from regard.batches.stream import cut_batches, deal
+from regard.batches import Limits, ResampledPairs, Share, Stream, TokenisedPairs, ordered
+from regard.batches.stream import cut_batches
 from regard.errors import UserError
 
 
@@ -26,7 +26,11 @@ def _equal(count, length=4):
 
 
 def _epoch(stream):
-    return [next(stream) for _ in range(stream.batches)]
+    """This rank's batches of an epoch."""
+    epoch, found = stream.epoch, []
+    while stream.epoch == epoch:
+        found += stream.update()
+    return found
 
 
 def _numbers(batches):
@@ -43,20 +47,23 @@ def _same(one, two):
     lengths=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=4, max_size=60),
     budget=st.integers(31, 200),
     world=st.integers(1, 4),
+    accumulate=st.integers(1, 5),
     seed=st.integers(-3, 10),
 )
-def test_every_batch_keeps_the_budget_and_every_example_comes_once(lengths, budget, world, seed):
+def test_every_batch_keeps_the_budget_and_every_example_comes_once(lengths, budget, world, accumulate, seed):
     data = TokenisedPairs.from_ids([[5] * a for a, _ in lengths], [[6] * b for _, b in lengths])
-    streams = [Stream(data, budget, seed, rank, world) for rank in range(world)]
+    streams = [Stream(data, budget, seed, Share(rank, world, accumulate)) for rank in range(world)]
     assert len({stream.batches for stream in streams}) == 1
     first = [_epoch(stream) for stream in streams]
+    assert len({len(share) for share in first}) == 1
     states = [stream.state_dict() for stream in streams]
     assert all(state == states[0] for state in states)
     batches = [batch for share in first for batch in share]
     for batch in batches:
         assert len(batch) >= 1
         assert len(batch) * max(batch.inputs.shape[1], batch.outputs.shape[1]) <= budget
-    assert sorted(_numbers(batches) + states[0]["carry"]) == list(range(len(lengths)))
+    assert sorted(_numbers(batches)) == list(range(len(lengths)))
+    assert sum(batch.target_tokens for batch in batches) == sum(b + 1 for _, b in lengths)
     for batch in batches:
         for row, number in enumerate(batch.examples):
             assert batch.layout.lengths(len(batch))[row] == lengths[number][0] + 1
@@ -68,7 +75,7 @@ def test_s_dist_01_ranks_share_the_lines_without_repetition(words, numbered, wor
     """S-DIST-01: 10 numbered lines over the processes, with and without a loading thread: exactly the 10 lines, and
     equally many batches on every rank."""
     data = TokenisedPairs.build(numbered(10), words)
-    streams = [Stream(data, 14, 1, rank, world, prefetch=prefetch) for rank in range(world)]
+    streams = [Stream(data, 14, 1, Share(rank, world), prefetch=prefetch) for rank in range(world)]
     for _ in range(3):
         shares = [_epoch(stream) for stream in streams]
         assert len({len(share) for share in shares}) == 1
@@ -76,30 +83,38 @@ def test_s_dist_01_ranks_share_the_lines_without_repetition(words, numbered, wor
         assert sorted(lines) == list(range(1, 11))
 
 
-def test_single_rows_that_do_not_divide_are_read_in_the_next_epoch():
-    """10 examples, each filling the budget, over 3 ranks: one is left each time, none is lost, and the state knows it."""
-    streams = [Stream(_equal(10), 5, 1, rank, 3) for rank in range(3)]
-    seen, middle = [], None
-    for epoch in range(3):
-        counts = {stream.batches for stream in streams}
-        assert counts == {[3, 3, 4][epoch]}
-        for at in range(counts.pop()):
-            if (epoch, at) == (2, 1):
-                middle = json.loads(json.dumps(streams[0].state_dict()))
-            for stream in streams:
-                seen += next(stream).examples
-    assert Counter(seen) == dict.fromkeys(range(10), 3)
-    assert len(middle["carry"]) == 2
-    resumed = [Stream(_equal(10), 5, 1, rank, 3) for rank in range(3)]
-    for stream in resumed:
-        stream.load_state_dict(middle)
-    rest = [number for _ in range(3) for stream in resumed for number in next(stream).examples]
-    assert rest == seen[-9:]
+@pytest.mark.parametrize("accumulate", [1, 2, 3, 4])
+@pytest.mark.parametrize("world", [2, 3, 4, 7])
+def test_an_update_is_the_same_on_any_number_of_ranks(world, accumulate):
+    """What all ranks read together is what one reads alone, also after a place that one rank alone came to."""
+    alone = Stream(_random(60), 60, 3, Share(0, 1, accumulate))
+    for _ in range(3):
+        alone.update()
+    state = json.loads(json.dumps(alone.state_dict()))
+    streams = [Stream(_random(60), 60, 3, Share(rank, world, accumulate)) for rank in range(world)]
+    for stream in streams:
+        stream.load_state_dict(state)
+    for _ in range(12):
+        whole, shares = alone.update(), [stream.update() for stream in streams]
+        assert len({len(share) for share in shares}) == 1
+        parts = [batch for share in shares for batch in share]
+        assert sorted(_numbers(parts)) == sorted(_numbers(whole))
+        assert sum(part.target_tokens for part in parts) == sum(batch.target_tokens for batch in whole)
+        assert streams[0].state_dict() == alone.state_dict()
 
 
-def test_more_ranks_than_examples_is_told():
-    with pytest.raises(UserError, match="2 examples are too few for 3 processes"):
-        Stream(_equal(2), 100, 1, 0, 3)
+def test_whole_batches_are_shared_where_they_divide():
+    assert Share(1, 2, 4).of(4) == [(2, 0, 1), (3, 0, 1)]
+    assert Share(1, 2, 3).of(3) == [(1, 1, 2), (2, 0, 2), (2, 1, 2)]
+    assert Share(5, 8, 1).of(1) == [(0, 5, 8)]
+
+
+def test_more_ranks_than_rows_read_what_counts_nothing():
+    streams = [Stream(_equal(2), 5, 1, Share(rank, 3)) for rank in range(3)]
+    found = [stream.update()[0] for stream in streams]
+    assert sorted(len(batch.examples) for batch in found) == [0, 0, 1]
+    assert all(len(batch) == 1 for batch in found)
+    assert [batch.target_tokens for batch in found] == [5 * len(batch.examples) for batch in found]
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 4])
@@ -257,7 +272,6 @@ def test_epochs_and_seeds_differ():
     [
         ({"seed": 8}, "seed"),
         ({"budget": 90}, "budget"),
-        ({"world": 2}, "world"),
         ({"limits": Limits(source=9)}, "limits"),
         ({"data": _random(41)}, "data"),
     ],
@@ -280,7 +294,7 @@ def test_what_is_wider_than_the_budget_is_too_long():
     with pytest.raises(UserError, match="budget of a batch is 1"):
         Stream(data, 1, 1)
     with pytest.raises(ValueError, match="rank 2 of 2"):
-        Stream(data, 20, 1, 2, 2)
+        Share(2, 2)
 
 
 def test_batches_end_where_targets_change_if_it_costs_little():
@@ -288,12 +302,6 @@ def test_batches_end_where_targets_change_if_it_costs_little():
     assert cut_batches(target, target, 40) == [(0, 9), (9, 17), (17, 20)]
     target = np.array([4] * 2 + [5] * 8)
     assert cut_batches(target, target, 40) == [(0, 8), (8, 10)]
-
-
-def test_deal_halves_the_fullest():
-    batches, left = deal([np.arange(8), np.arange(8, 10), np.array([10])], 4)
-    assert [batch.tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], [10]]
-    assert len(left) == 0
 
 
 def test_padding_on_multi30k_is_under_five_percent(data_root, words):

@@ -43,25 +43,25 @@ def chosen(run: Run) -> torch.Tensor:
 
 def test_the_best_by_default(toy_recipe: Recipe, tmp_path: Path) -> None:
     run = run_of(toy_recipe, tmp_path, [(-1.5, 2)])
-    assert "after update 2, the best by loss (1.500)" in finish.choose(run)
+    assert "after update 2, the best by loss (1.500)" in finish.choose(run, print)
     assert torch.equal(chosen(run), weight(tmp_path, 2))
 
 
 def test_the_mean_of_the_last(toy_recipe: Recipe, tmp_path: Path) -> None:
     run = run_of(toy_recipe, tmp_path, [(-1.5, 2)], average="last", average_count=2)
-    assert "updates 3, 4" in finish.choose(run)
+    assert "updates 3, 4" in finish.choose(run, print)
     assert torch.allclose(chosen(run), (weight(tmp_path, 3) + weight(tmp_path, 4)) / 2, atol=1e-7)
 
 
 def test_the_mean_of_the_best(toy_recipe: Recipe, tmp_path: Path) -> None:
     run = run_of(toy_recipe, tmp_path, [(-1.0, 1), (-1.5, 3)], average="best", average_count=2)
-    assert "updates 1, 3" in finish.choose(run)
+    assert "updates 1, 3" in finish.choose(run, print)
     assert torch.allclose(chosen(run), (weight(tmp_path, 1) + weight(tmp_path, 3)) / 2, atol=1e-7)
 
 
 def test_the_running_mean(toy_recipe: Recipe, tmp_path: Path) -> None:
     run = run_of(toy_recipe, tmp_path, [(-1.5, 2)], ema=0.5)
-    assert "running mean" in finish.choose(run)
+    assert "running mean" in finish.choose(run, print)
     tensors, _ = resume.read(resume.folder_of(tmp_path, 2))
     name = next(n for n, p in run.plain.named_parameters() if p is run.plain.head.project.weight)
     assert torch.equal(chosen(run), tensors[f"average/{name}"])
@@ -69,7 +69,7 @@ def test_the_running_mean(toy_recipe: Recipe, tmp_path: Path) -> None:
 
 def test_without_evaluations_the_last(toy_recipe: Recipe, tmp_path: Path) -> None:
     run = run_of(toy_recipe, tmp_path, [])
-    assert finish.choose(run) == "weights after update 4"
+    assert finish.choose(run, print) == "weights after update 4"
 
 
 def test_a_translation_with_line_ends_is_one_line_of_the_file(

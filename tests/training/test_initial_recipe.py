@@ -10,8 +10,9 @@ import pytest
 
 from regard.errors import UserError
 from regard.text.corpus import Pair, open_corpus
-from regard.training.initial_recipe import Measured, Wish, choose, measure, split_off, write_initial_recipe
+from regard.training.initial_recipe import BASE, Measured, Wish, choose, measure, split_off, write_initial_recipe
 from regard.training.recipe import load_recipe
+from regard.training.recipe_files import gather
 
 COLOURS = ["red", "green", "blue", "black", "white", "old", "new"]
 THINGS = ["house", "car", "tree", "bird", "river", "door", "coat", "book", "lamp", "road"]
@@ -64,12 +65,21 @@ def test_little_data_gets_a_small_model_strong_dropout_and_few_subwords() -> Non
     assert minutes == sorted(minutes)
     assert dropouts == sorted(dropouts, reverse=True)
     assert dropouts[0] > dropouts[-1]
-    assert (chosen[2]["model"]["size"], vocabularies[2], dropouts[2]) == ("tiny", 8000, 0.15)
+    assert (chosen[2]["model"]["size"], vocabularies[2], dropouts[2]) == ("tiny", 4000, 0.1)
     assert [one["model"]["size"] for one in chosen[-2:]] == ["small", "base"]
 
 
+def test_captions_get_what_was_measured_best_on_captions() -> None:
+    chosen, recipe = choose(of(29_000)), gather(BASE).values
+    for section in ("model", "training"):
+        same = {
+            key: recipe[section][key] for key in chosen[section] if key not in ("evaluate_every", "save_every", "monitor")
+        }
+        assert {key: chosen[section][key] for key in same} == same
+
+
 def test_batches_of_a_small_corpus_are_small() -> None:
-    assert choose(of(100))["training"]["batch_tokens"] < choose(of(29_000))["training"]["batch_tokens"] == 2500
+    assert choose(of(100))["training"]["batch_tokens"] < choose(of(29_000))["training"]["batch_tokens"] == 1500
     assert choose(of(100))["training"]["batch_tokens"] >= 200
 
 

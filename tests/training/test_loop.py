@@ -23,6 +23,7 @@ from regard.training.loop import Stopped, forward_backward, steps, train
 from regard.training.prepare import prepare
 from regard.training.recipe import Recipe, load_recipe
 from regard.training.run import Run
+from regard.training.validate import Look
 
 CLOCKS = ("source_per_second", "target_per_second")
 
@@ -262,3 +263,45 @@ def test_the_saved_recipe_trains_again(toy_recipe: Recipe, toy: Path, tmp_path: 
     for _ in range(3):
         saved = load_recipe(tmp_path / "out" / "recipe.yaml")
         assert train(saved, tmp_path / "out", resumed=True).steps == 12
+
+
+@pytest.mark.parametrize("change", [{}, {"average": "last", "average_count": 2}, {"log_every": 5}], ids=str)
+@pytest.mark.parametrize("at", [5, 6])
+def test_s_cli_04_stopped_where_an_evaluation_is_due(
+    toy_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, change: dict[str, Any]
+) -> None:
+    """S-CLI-04: Ctrl-C in update 6, before its evaluation, or in 7: what was put off is done when the run goes on, and a
+    checkpoint that only the signal asked for takes no part in a mean of the last."""
+    recipe = load_recipe_with(toy_recipe, save_every=4, **change)
+    train(recipe, tmp_path / "whole")
+    before = loop.forward_backward
+
+    def interrupted(run: Run, group: list[Batch]) -> tuple[float, int]:
+        if run.progress.step == at:
+            os.kill(os.getpid(), signal.SIGINT)
+        return before(run, group)
+
+    monkeypatch.setattr(loop, "forward_backward", interrupted)
+    with pytest.raises(Stopped):
+        train(recipe, tmp_path / "out")
+    monkeypatch.setattr(loop, "forward_backward", before)
+    train(recipe, tmp_path / "out", resumed=True)
+    assert same(tmp_path / "out", tmp_path / "whole")
+    assert log(tmp_path / "out") == log(tmp_path / "whole")
+
+
+def test_a_damaged_best_checkpoint_is_not_what_a_run_ends_as(
+    toy_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = iter([-1.0, -2.0])
+    monkeypatch.setattr(Look, "value", lambda its, monitor: next(values))
+    train(toy_recipe, tmp_path / "out")
+    best, newest = (resume.folder_of(tmp_path / "out", step) for step in (6, 12))
+    assert torch.equal(*(next(iter(weights(folder).values())) for folder in (best, tmp_path / "out")))
+    data = bytearray((best / "model.safetensors").read_bytes())
+    data[-1] ^= 1
+    (best / "model.safetensors").write_bytes(data)
+    capsys.readouterr()
+    train(toy_recipe, tmp_path / "out", resumed=True)
+    assert "is left out of the finished model: model.safetensors is not what was written" in capsys.readouterr().err
+    assert torch.equal(*(next(iter(weights(folder).values())) for folder in (newest, tmp_path / "out")))

@@ -34,7 +34,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_a_missing_and_an_empty_folder_are_made_ready(tmp_path: Path) -> None:
     assert claim(tmp_path / "a/b", recipe()) == []
-    assert claim(tmp_path / "a/b", recipe(), resume=True) == []
+    assert claim(tmp_path / "a/b", recipe(), resumed=True) == []
     assert list((tmp_path / "a/b").iterdir()) == []
 
 
@@ -72,7 +72,7 @@ def test_s_cli_02_a_folder_with_other_things_is_refused_and_kept(tmp_path: Path,
         with pytest.raises(UserError, match="is not empty; choose a folder that is empty"):
             claim(path, recipe())
         with pytest.raises(UserError, match=r"holds notes.txt, but no recipe.yaml"):
-            claim(path, recipe(), resume=True)
+            claim(path, recipe(), resumed=True)
     assert files(tmp_path) == before
 
 
@@ -85,14 +85,14 @@ def test_s_cli_03_an_existing_training_names_what_differs_and_the_ways_out(tmp_p
     with pytest.raises(UserError, match="with the same settings"):
         claim(tmp_path, recipe())
     with pytest.raises(UserError, match=r"cannot go on with another model: model.d_model: 8, now 16"):
-        claim(tmp_path, recipe(width=16), resume=True)
+        claim(tmp_path, recipe(width=16), resumed=True)
     assert files(tmp_path) == before
 
 
 def test_a_resumed_run_may_change_how_it_trains_and_is_told_so(tmp_path: Path) -> None:
     before = trained(tmp_path)
-    assert claim(tmp_path, recipe(), resume=True) == []
-    assert claim(tmp_path, recipe(rate="5e-4"), resume=True) == ["training.learning_rate: 0.001, now 0.0005"]
+    assert claim(tmp_path, recipe(), resumed=True) == []
+    assert claim(tmp_path, recipe(rate="5e-4"), resumed=True) == ["training.learning_rate: 0.001, now 0.0005"]
     assert files(tmp_path) == before
 
 
@@ -100,4 +100,4 @@ def test_a_broken_saved_recipe_is_named_with_its_line(tmp_path: Path) -> None:
     trained(tmp_path)
     (tmp_path / "recipe.yaml").write_text("data: {train: a.tsv}\nmodle: 3\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"recipe.yaml:2: unknown key modle; did you mean model\?"):
-        claim(tmp_path, recipe(), resume=True)
+        claim(tmp_path, recipe(), resumed=True)

@@ -23,6 +23,13 @@ def test_moses_lc_lowers_normalises_and_splits_both_sides() -> None:
     assert rows[0].target.split()[0] == "l&apos;"
 
 
+def test_right_to_left_turns_the_target_alone() -> None:
+    rows = [Pair("a b", "un chien court .", 1), Pair("a b", "我爱你", 2)]
+    found = preprocess(rows, ["right-to-left"], "en", "fr")
+    assert [(pair.source, pair.target) for pair in found] == [("a b", ". court chien un"), ("a b", "你爱我")]
+    assert preprocess(found, ["right-to-left"], "en", "fr") == rows
+
+
 def test_steps_are_done_in_order_and_none_changes_nothing() -> None:
     rows = [Pair("A", "B1", 1)]
     assert preprocess(rows, [], "en", "fr") == rows

@@ -71,10 +71,64 @@ def test_nothing_and_nothing_good(tmp_path: Path) -> None:
 def test_pruning_spares_the_best_and_the_newest(tmp_path: Path, keep: int) -> None:
     """S-RES-05: validation losses 1.0, 1.5, 1.6, 1.7, 1.8: the first is best, the fifth newest."""
     folders = [make(tmp_path, step) for step in (10, 20, 30, 40, 50)]
-    resume.prune(tmp_path, keep, [folders[0]])
+    kept = {10, *(50, 40)[:keep]}
+    resume.prune(tmp_path, kept, 50)
     left = resume.found(tmp_path)
     assert left == [folders[0], *folders[-keep:]]
     assert all(resume.damage(folder) is None for folder in left)
+
+
+def test_pruning_leaves_the_newest_good_one_when_later_ones_are_damaged(tmp_path: Path) -> None:
+    """A run that went back to update 20 and wrote 25 keeps 25, though the damaged 30 has the higher number."""
+    for step in (10, 20, 25, 30):
+        make(tmp_path, step)
+    (resume.folder_of(tmp_path, 30) / resume.TENSORS).unlink()
+    resume.prune(tmp_path, {25}, 25)
+    assert [resume.step_of(folder) for folder in resume.found(tmp_path)] == [25, 30]
+    assert resume.newest(tmp_path, lambda text: None) == resume.folder_of(tmp_path, 25)
+
+
+def test_every_flipped_bit_and_every_cut_is_seen(tmp_path: Path) -> None:
+    folder = make(tmp_path, 10)
+    for file in sorted(path for path in folder.iterdir()):
+        whole = file.read_bytes()
+        facts = resume.read(folder)[1]
+        for place in range(0, len(whole), max(1, len(whole) // 97)):
+            data = bytearray(whole)
+            data[place] ^= 1 << place % 8
+            file.write_bytes(data)
+            if resume.damage(folder) is None:  # a bit of JSON's own spelling, or of a name that nobody asks for
+                assert file.name == resume.FACTS
+                assert {k: v for k, v in resume.read(folder)[1].items() if k in facts and k != "digest"} == {
+                    k: v for k, v in facts.items() if k != "digest"
+                }
+            file.write_bytes(whole[:place])
+            assert resume.damage(folder) is not None
+        file.write_bytes(whole)
+        assert resume.damage(folder) is None
+
+
+def test_files_of_inner_folders_are_checked_too(tmp_path: Path) -> None:
+    def save(at: Path) -> None:
+        (at / "adapter").mkdir()
+        (at / "adapter" / "weights").write_bytes(b"learned")
+
+    folder = resume.folder_of(tmp_path, 10)
+    resume.write(folder, save, {}, {})
+    assert resume.damage(folder) is None
+    (folder / "adapter" / "weights").write_bytes(b"learnet")
+    assert resume.damage(folder) == "adapter/weights is not what was written"
+
+
+def test_what_killed_saves_left_is_swept(tmp_path: Path) -> None:
+    folder = make(tmp_path, 10)
+    (folder.parent / ".step-00000020.partial").mkdir()
+    (folder.parent / ".step-00000005.going").mkdir()
+    (tmp_path / ".recipe.yaml.7.part").write_bytes(b"half")
+    (tmp_path / ".mine").write_bytes(b"stays")
+    assert len(resume.sweep(tmp_path)) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mine", "checkpoints"]
+    assert resume.found(tmp_path) == [folder]
 
 
 def test_optimizer_state_goes_by_the_names_of_parameters() -> None:

@@ -5,7 +5,7 @@ from regard.batches.collate import Batch, collate
 from regard.batches.data import Examples, ResampledPairs, TokenisedPairs
 from regard.batches.limits import Fitted, LengthReport, Limits
 from regard.batches.objectives import Objective, Translation
-from regard.batches.stream import Ordered, Stream, ordered
+from regard.batches.stream import Ordered, Share, Stream, ordered
 
 __all__ = [
     "Batch",
@@ -16,6 +16,7 @@ __all__ = [
     "Objective",
     "Ordered",
     "ResampledPairs",
+    "Share",
     "Stream",
     "TokenisedPairs",
     "Translation",

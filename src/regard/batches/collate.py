@@ -44,6 +44,27 @@ class Batch:
         """Tokens and padding of both sides together: B·S + B·T."""
         return self.inputs.numel() + (0 if self.outputs is None else self.outputs.numel())
 
+    def part(self, number: int, parts: int) -> Batch:
+        """Every parts-th row from `number` on, padded as before. Where there is none, one row that counts nothing:
+        target_tokens are 0."""
+        rows = torch.arange(len(self))[number::parts]
+        empty = not len(rows)
+        rows = torch.zeros(1, dtype=torch.long) if empty else rows
+        tensors = {
+            name: None if (value := getattr(self, name)) is None else value[rows]
+            for name in ("inputs", "outputs", "targets", "segments")
+        }
+        layouts = {
+            name: None if (value := getattr(self, name)) is None else value.take(rows)
+            for name in ("layout", "output_layout")
+        }
+        counts = {"source_tokens": 0, "target_tokens": 0}
+        if not empty:
+            counts["source_tokens"] = self.source_tokens * len(rows) // len(self)
+            counts["target_tokens"] = 0 if self.targets is None else int((tensors["targets"] != IGNORED).sum())
+        examples = [] if empty else [self.examples[row] for row in rows.tolist()]
+        return replace(self, **tensors, **layouts, **counts, examples=examples)
+
     def to(self, device: torch.device | str) -> Batch:
         """The same batch with its tensors on another device."""
         moved = {

@@ -144,6 +144,11 @@ class TokenisedPairs:
         return cls(arrays, key, name)
 
     @property
+    def tokens(self) -> tuple[int, int]:
+        """How many there are on either side."""
+        return len(self.source), len(self.target)
+
+    @property
     def plain(self) -> TokenisedPairs:
         """Itself."""
         return self
@@ -201,6 +206,19 @@ def _opened(path: Path, key: str) -> Arrays | None:
         return arrays if kept == _seal(key, arrays) else None
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
         return None
+
+
+def write_shard(path: Path, key: str, arrays: Arrays) -> None:
+    """Write the five arrays of a TokenisedPairs, whole or not at all."""
+    _written(path, key, arrays)
+
+
+def read_shard(path: Path, key: str) -> TokenisedPairs:
+    """What `write_shard` wrote, memory-mapped. UserError if it is missing, damaged or of another key."""
+    arrays = _opened(path, key)
+    if arrays is None:
+        raise UserError(f"{path}: is missing or damaged; delete its folder, and the corpus is prepared anew")
+    return TokenisedPairs(arrays, key, path.name, path)
 
 
 class ResampledPairs:

@@ -1,12 +1,13 @@
-"""A seeded, sharded, resumable order of batches, whose place is a small dictionary."""
+"""A seeded, shared, resumable order of batches, whose place is a small dictionary."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from regard.batches.collate import Batch
 from regard.batches.data import Examples
 from regard.batches.limits import Fitted, LengthReport, Limits, View
 from regard.batches.objectives import Objective, Translation
+from regard.batches.windows import Streamed, Whole, Windows, windows_of
 from regard.errors import UserError
 
 _FULL, _BAND = 0.75, 2
@@ -55,49 +57,49 @@ def by_length(source: np.ndarray, target: np.ndarray, budget: int, up: bool = Tr
     return order if up else order[::-1]
 
 
-def deal(batches: list[np.ndarray], world: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Make the number of batches a multiple of `world`: the one with the most rows is halved as often as needed.
+@dataclass(frozen=True)
+class Share:
+    """Which part of each update a process reads: number `rank` of `world`; `accumulate`: batches of an update."""
 
-    Where all have one row and their number is still no multiple, the last few are given back, end to end, to be dealt
-    later.
-    """
-    batches = list(batches)
-    while len(batches) % world:
-        most = max(range(len(batches)), key=lambda i: len(batches[i]))
-        if len(batches[most]) < 2:
-            last = len(batches) - len(batches) % world
-            return batches[:last], np.concatenate(batches[last:])
-        half = len(batches[most]) // 2
-        batches[most : most + 1] = [batches[most][:half], batches[most][half:]]
-    return batches, np.zeros(0, dtype=np.int64)
+    rank: int = 0
+    world: int = 1
+    accumulate: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.world or self.accumulate < 1:
+            raise ValueError(f"rank {self.rank} of {self.world}, {self.accumulate} batches an update")
+
+    def of(self, count: int) -> list[tuple[int, int, int]]:
+        """Of an update of so many batches what this rank reads: (batch, part, parts). Batches are cut in the fewest parts
+        whose number the ranks divide, and each rank has equally many."""
+        parts = self.world // gcd(count, self.world)
+        each = count * parts // self.world
+        return [(at // parts, at % parts, parts) for at in range(self.rank * each, (self.rank + 1) * each)]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stream is: `batch` batches of epoch `epoch` were given out on every rank; `carry`: examples left over from
-    the epoch before."""
+    """Where a stream is: `batch` batches of window `window` of epoch `epoch` were given out, on all ranks together."""
 
     epoch: int = 0
+    window: int = 0
     batch: int = 0
-    carry: tuple[int, ...] = ()
 
 
-class _Epoch:
-    """The batches of one epoch, on all ranks: a function of seed, epoch and world alone."""
+class _Planned:
+    """The batches of a window: a function of seed, epoch and window alone, not of the ranks."""
 
-    def __init__(self, fitted: Fitted, budget: int, seed: int, world: int, place: Place) -> None:
-        self.number, self.carried = place.epoch, place.carry
-        self.view = fitted.view(place.epoch)
-        random = np.random.default_rng((seed, place.epoch))
-        members = np.concatenate([fitted.kept, np.array(place.carry, dtype=np.int64)])
-        members = members[random.permutation(len(members))]
-        source, target = self.view.source[members], self.view.target[members]
-        order = by_length(source, target, budget, up=bool(random.integers(2)))
-        cuts = cut_batches(source[order], target[order], budget)
+    def __init__(self, source: Whole | Windows, budget: int, seed: int, place: Place) -> None:
+        self.where = place.epoch, place.window
+        self.count = source.count(place.epoch)
+        self.fitted, self.view = source.open(*self.where)
+        random = np.random.default_rng((seed, place.epoch, place.window) if place.window else (seed, place.epoch))
+        members = self.fitted.kept[random.permutation(len(self.fitted.kept))]
+        source_columns, target_columns = self.view.source[members], self.view.target[members]
+        order = by_length(source_columns, target_columns, budget, up=bool(random.integers(2)))
+        cuts = cut_batches(source_columns[order], target_columns[order], budget)
         members = members[order]
-        shuffled = [members[slice(*cuts[i])] for i in random.permutation(len(cuts))]
-        self.batches, left = deal(shuffled, world)
-        self.left = tuple(left.tolist())
+        self.batches = [members[slice(*cuts[i])] for i in random.permutation(len(cuts))]
 
     @cached_property
     def fill(self) -> float:
@@ -109,95 +111,107 @@ class _Epoch:
 
 
 class _Maker:
-    """Makes one batch after another from a place on; used by one thread at a time."""
+    """Makes one update's batches after another's from a place on; used by one thread at a time."""
 
-    def __init__(self, stream: Stream, place: Place, epoch: _Epoch | None) -> None:
-        self.parts = stream.fitted, stream.budget, stream.seed, stream.world
-        self.rank, self.place, self.epoch = stream.rank, place, epoch
+    def __init__(self, stream: Stream, place: Place, planned: _Planned | None) -> None:
+        self.parts = stream.source, stream.budget, stream.seed
+        self.share, self.place, self.now = stream.share, place, planned
 
-    def planned(self) -> _Epoch:
-        """The epoch of the present place."""
-        if self.epoch is None or (self.epoch.number, self.epoch.carried) != (self.place.epoch, self.place.carry):
-            self.epoch = _Epoch(*self.parts, self.place)
-        return self.epoch
+    def planned(self) -> _Planned:
+        """The window of the present place."""
+        if self.now is None or self.now.where != (self.place.epoch, self.place.window):
+            self.now = _Planned(*self.parts, self.place)
+        return self.now
 
-    def next(self) -> tuple[Batch, Place, _Epoch]:
-        """A batch, the place behind it, and its epoch."""
-        fitted, _, seed, world = self.parts
-        place, epoch = self.place, self.planned()
-        at = place.batch * world + self.rank
-        rows = epoch.batches[at]
-        noise = np.random.default_rng((seed, place.epoch, at))
-        batch = fitted.objective(epoch.view.pairs(rows), rows.tolist(), noise)
-        if at + world < len(epoch.batches):
-            self.place = Place(place.epoch, place.batch + 1, place.carry)
+    def next(self) -> tuple[list[Batch], Place, _Planned]:
+        """This rank's batches of an update, the place behind it, and its window."""
+        place, planned = self.place, self.planned()
+        group = planned.batches[place.batch : place.batch + self.share.accumulate]
+        made = [self._part(place, place.batch + at, part, parts) for at, part, parts in self.share.of(len(group))]
+        after = place.batch + len(group)
+        if after < len(planned.batches):
+            self.place = Place(place.epoch, place.window, after)
+        elif place.window + 1 < planned.count:
+            self.place = Place(place.epoch, place.window + 1)
         else:
-            self.place = Place(place.epoch + 1, 0, epoch.left)
-        return batch, self.place, epoch
+            self.place = Place(place.epoch + 1)
+        return made, self.place, planned
+
+    def _part(self, place: Place, at: int, part: int, parts: int) -> Batch:
+        planned, seed = self.planned(), self.parts[2]
+        rows = planned.batches[at]
+        noise = np.random.default_rng((seed, place.epoch, at, place.window) if place.window else (seed, place.epoch, at))
+        batch = planned.fitted.objective(planned.view.pairs(rows), rows.tolist(), noise)
+        return batch if parts == 1 else batch.part(part, parts)
 
 
 class Stream(Iterator[Batch]):
-    """Batches for ever, epoch after epoch.
+    """Batches for ever, epoch after epoch, an update's at a time.
 
     Budget: rows × max(longest source, longest target) ≤ budget in every batch, in columns: for translation a source with
-    its eos, a target with its bos or eos. It holds for one batch on one rank, so an update reads up to
-    budget × accumulation × world of either side. No side may be longer than the budget: what is, is too long.
+    its eos, a target with its bos or eos. No side may be longer than the budget: what is, is too long. An update has
+    `share.accumulate` batches, at the end of a window fewer.
 
     Order: each epoch shuffles the examples, brings those of like lengths together (ties stay shuffled), cuts batches,
     and shuffles the batches, all from the seed and the epoch's number. Every example is in exactly one batch of an
-    epoch; the short batches that remain are kept.
+    epoch; the short batches that remain are kept. Of a corpus that is larger than memory this is done to a window after
+    the other.
 
-    Ranks: rank r of `world` takes every world-th batch, and all take equally many, so that none waits for ever: the
-    batches with the most rows are halved until their number divides. Only where all batches have a single row can up to
-    world - 1 examples be left; they are read in the next epoch (nothing is lost) and stand in the state.
+    Ranks: the order and the updates are the same for any number of ranks, which share each update's batches: whole ones
+    where their number divides, else parts of their rows. All have equally many; a rank whose part would be empty has a row
+    whose `target_tokens` are 0, which is to count nothing.
 
     Limits: examples too long are found here, in the constructor, and `report` names their lines (class Limits). Where
     subwords are sampled, an example that sampling makes too long is split plainly in that epoch.
 
-    prefetch: so many batches are made ahead in a thread; the state is that of the last batch given out. `objective` makes
-    the batches. Raises UserError for a too long example with action "error", fewer examples than ranks, or none.
+    prefetch: so many updates are made ahead in a thread; the state is that of the last one given out. `objective` makes
+    the batches. Raises UserError for a too long example with action "error", or no examples.
     """
 
     def __init__(
         self,
-        data: Examples,
+        data: Examples | Streamed,
         budget: int,
         seed: int,
-        rank: int = 0,
-        world: int = 1,
+        share: Share | None = None,
         objective: Objective | None = None,
         limits: Limits | None = None,
         prefetch: int = 0,
     ) -> None:
-        if not 0 <= rank < world:
-            raise ValueError(f"rank {rank} of {world}")
         if budget < 2:
             raise UserError(f"the token budget of a batch is {budget}: it must be at least 2, a token and its end")
+        self.data, self.share = data, share or Share()
         self.limits = (limits or Limits()).at_most(budget)
-        self.fitted = Fitted(data, objective or Translation(), self.limits)
-        if len(self.fitted.kept) < world:
-            raise UserError(f"{data.name}: {len(self.fitted.kept)} examples are too few for {world} processes")
-        self.budget, self.seed, self.rank, self.world = budget, seed & (1 << 64) - 1, rank, world
+        self.source = windows_of(data, objective or Translation(), self.limits)
+        self.budget, self.seed = budget, seed & (1 << 64) - 1
         self._prefetch = prefetch
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="batches") if prefetch else None
-        self._ahead: deque[Future[tuple[Batch, Place, _Epoch]]] = deque()
-        self._place, self._epoch = Place(), None
+        self._ahead: deque[Future[tuple[list[Batch], Place, _Planned]]] = deque()
+        self._rest: deque[Batch] = deque()
+        self._place, self._now = Place(), None
         self._maker = _Maker(self, self._place, None)
 
     def __iter__(self) -> Stream:
         return self
 
     def __next__(self) -> Batch:
+        """The next batch; the state is that after the whole update that it belongs to."""
+        if not self._rest:
+            self._rest.extend(self.update())
+        return self._rest.popleft()
+
+    def update(self) -> list[Batch]:
+        """This rank's batches of the next update."""
         if self._pool is None:
-            batch, self._place, self._epoch = self._maker.next()
-            return batch
+            made, self._place, self._now = self._maker.next()
+            return made
         self._fetch(max(1, self._prefetch))
         # Taken off the queue only when it is there: an interrupt in the wait must not lose a batch.
-        batch, place, epoch = self._ahead[0].result()
+        made, place, now = self._ahead[0].result()
         self._ahead.popleft()
-        self._place, self._epoch = place, epoch
+        self._place, self._now = place, now
         self._fetch(self._prefetch)
-        return batch
+        return made
 
     def _fetch(self, count: int) -> None:
         while self._pool is not None and len(self._ahead) < count:
@@ -205,13 +219,13 @@ class Stream(Iterator[Batch]):
 
     @property
     def report(self) -> LengthReport:
-        """Which examples are too long."""
-        return self.fitted.report
+        """Which examples are too long; of a streamed corpus those of its first window."""
+        return self.source.report
 
     @property
     def examples(self) -> int:
-        """Examples that an epoch has."""
-        return len(self.fitted.kept)
+        """Examples that an epoch has; of a streamed corpus its first window."""
+        return self.source.examples
 
     @property
     def epoch(self) -> int:
@@ -220,33 +234,34 @@ class Stream(Iterator[Batch]):
 
     @property
     def batches(self) -> int:
-        """Batches that this epoch has on each rank."""
-        return len(self._planned().batches) // self.world
+        """Batches that this epoch has, on all ranks together; of a streamed corpus about so many."""
+        planned = self._planned()
+        return len(planned.batches) * planned.count
 
     @property
     def fill(self) -> float:
-        """Share of real tokens among the columns of this epoch's batches, both sides together."""
+        """Share of real tokens among the columns of this window's batches, both sides together."""
         return self._planned().fill
 
-    def _planned(self) -> _Epoch:
-        self._epoch = _Maker(self, self._place, self._epoch).planned()
-        return self._epoch
+    def lines(self, batches: Iterable[Batch]) -> list[int]:
+        """Where the examples of batches of the last update stand in their files."""
+        assert self._now is not None
+        lines = self._now.fitted.data.plain.lines
+        return sorted(int(lines[number]) for batch in batches for number in batch.examples)
+
+    def _planned(self) -> _Planned:
+        self._now = _Maker(self, self._place, self._now).planned()
+        return self._now
 
     def _conditions(self) -> dict[str, Any]:
         limits = [self.limits.source, self.limits.target, self.limits.action]
-        return {
-            "seed": self.seed,
-            "budget": self.budget,
-            "world": self.world,
-            "data": self.fitted.data.key,
-            "limits": limits,
-        }
+        return {"seed": self.seed, "budget": self.budget, "data": self.data.key, "limits": limits}
 
     def state_dict(self) -> dict[str, Any]:
-        """The exact place, JSON-able and alike on all ranks: epoch, batch, carry, and the conditions that the order
-        depends on (seed, budget, world, data, limits). At the end of an epoch it is the beginning of the next."""
-        place = self._place
-        return {"epoch": place.epoch, "batch": place.batch, "carry": list(place.carry), **self._conditions()}
+        """The exact place, JSON-able and alike on all ranks and for any number of them: epoch, window, batch, and the
+        conditions that the order depends on (seed, budget, data, limits). At the end of an epoch it is the beginning of the
+        next."""
+        return {**vars(self._place), **self._conditions()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a place, as if never stopped. Raises UserError if a condition of the order has changed since: there
@@ -257,7 +272,8 @@ class Stream(Iterator[Batch]):
         for future in self._ahead:
             future.cancel()
         self._ahead.clear()
-        self._place = Place(state["epoch"], state["batch"], tuple(state["carry"]))
+        self._rest.clear()
+        self._place = Place(state["epoch"], state.get("window", 0), state["batch"])
         self._maker = _Maker(self, self._place, None)
 
 

@@ -22,19 +22,23 @@ def command(
     """Train a model by a recipe: regard train multi30k-en-fr output=runs/first training.max_minutes=20
 
     The output folder ends as the finished model. A folder that holds anything is refused and never emptied; --resume goes
-    on with a training that was stopped.
+    on with a training that was stopped. On several GPUs: torchrun --nproc-per-node 8 -m regard train …
     """
     output, overrides = split_output(recipe, settings or [])
+    from regard.training import ranks
     from regard.training.output import claim
     from regard.training.recipe import load_recipe
 
     loaded = load_recipe(recipe, overrides)
-    for line in claim(output, loaded, resume):
-        typer.echo(f"setting changed: {line}", err=True)
+    ranks.join(loaded.training.device == "cpu")
+    for line in ranks.first(lambda: claim(output, loaded, resume)):
+        if ranks.main():
+            typer.echo(f"setting changed: {line}", err=True)
     from regard.training.loop import train
 
-    result = train(loaded, output, resume)
-    if json is not None:
+    result, main = train(loaded, output, resume), ranks.main()
+    ranks.leave()
+    if json is not None and main:
         from regard.files import write_json
 
         write_json(json, _document(result))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from regard.cli import terminal, translating
+from regard.cli import parts, terminal, translating
 from regard.cli.craft import Candidates, Diversity, Groups, More, Rerank, Utility
 from regard.cli.streams import chunks, heard, out
 from regard.errors import UserError
 
 PLACES = (
     *("model", "text", "input", "output", "format", "split", "attributes", "jsonl"),
-    *("device", "dtype", "engine", "shortlist", "more", "rerank"),
+    *("device", "dtype", "engine", "shortlist", "more", "rerank", "parts"),
 )
 OWN = (
     "batch_tokens",
@@ -47,6 +48,14 @@ _Format = Annotated[
     str | None, Option(help="translate a document in place: auto (by its name), text, srt, vtt, markdown, html or po")
 ]
 _Split = Annotated[str | None, Option(help="sentences or no: cut texts into sentences; default: those of documents alone")]
+_Parts = Annotated[
+    int | None,
+    Option(
+        min=1,
+        help="work in parts of so many lines, kept in OUTPUT.parts until all are there, so that a broken-off job goes on;"
+        " under torchrun processes share them; --input may have * and --output be a folder",
+    ),
+]
 _Attributes = Annotated[bool, Option("--attributes", help="of HTML, alt texts, titles and the like too")]
 
 
@@ -92,6 +101,7 @@ def command(
     dtype: Annotated[str | None, Option(help="float32, bfloat16, float16, int8 (CPU); default: as stored")] = None,
     engine: Annotated[str, Option(help="regard, ctranslate2, or with small weights ctranslate2:int8")] = "regard",
     shortlist: Annotated[bool, Option("--shortlist", help="score likely tokens alone (see regard shortlist)")] = False,
+    parts: _Parts = None,
 ) -> None:
     """Translate texts given as arguments, or else lines of stdin, one line for each; empty lines stay empty."""
     _translate(dict(locals()))
@@ -100,6 +110,9 @@ def command(
 def _translate(named: dict[str, Any]) -> None:
     """Do what the command line says."""
     options, format = _asked(named), None if named["format"] is None else _format(named)
+    if named["parts"] is not None or parts.place()[1] > 1:
+        _in_parts(named, options)
+        return
     texts = [] if format else chunks(named["text"], named["input"], "lines to translate")
     translator = _load(named, options)
     if format is None and not any(named[name] for name in ("text", "input", "output", "jsonl")) and terminal.sits():
@@ -112,6 +125,30 @@ def _translate(named: dict[str, Any]) -> None:
             options |= {"split": named["split"] or "sentences", "attributes": named["attributes"]}
             text = translating.read_document(named["input"])
             translating.document(translator, text, format, file, named["jsonl"], options)
+
+
+def _in_parts(named: dict[str, Any], options: dict[str, Any]) -> None:
+    """The same for files of any size, in parts."""
+    if named["text"] or named["format"]:
+        raise UserError("--parts is for files of lines: give --input and --output, no texts and no --format")
+    jobs, (rank, world) = parts.jobs_of(named["input"], named["output"]), parts.place()
+    said = {"model": parts.whereabouts(named["model"]), "split": named["split"], "jsonl": named["jsonl"]}
+    said |= {"more": named["more"], "rerank": named["rerank"], "engine": named["engine"], "dtype": named["dtype"]}
+    said |= {name: value for name, value in options.items() if name not in ("workers", "batch_tokens")}
+    named["device"] = parts.own_device(named["device"])
+    open_ = [one for one in (parts.Parts(*job, named["parts"] or parts.SIZE, said) for job in jobs) if one.open()]
+    if len(open_) < len(jobs):
+        print(f"{len(jobs) - len(open_)} of {len(jobs)} outputs are there already and stay as they are", file=sys.stderr)
+    if not open_:
+        return
+    translator, split = _load(named, options), named["split"] or "no"
+    with heard("regard.translator", logging.ERROR):
+        for one in open_:
+            one.run(
+                rank,
+                world,
+                lambda texts, file, first: translating.lines(translator, texts, file, named["jsonl"], split, options, first),
+            )
 
 
 def _format(named: dict[str, Any]) -> str:
@@ -132,12 +169,14 @@ def _asked(named: dict[str, Any]) -> dict[str, Any]:
 def _load(named: dict[str, Any], options: dict[str, Any]) -> Any:
     from regard.cli.craft import opened, reranked
     from regard.decoding.options import search_options
+    from regard.layers.memory import keep_memory
 
     search_options(None, **{name: v for name, v in options.items() if name not in OWN})
     if "glossary" in options:
         from regard.text.glossary import Glossary
 
         options["glossary"] = Glossary.open(options["glossary"])
+    keep_memory()
     run = _engine(named)
     translator = run(opened(named["model"], named["more"], named["device"], named["dtype"]))
     if named["shortlist"]:

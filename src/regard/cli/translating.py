@@ -54,12 +54,19 @@ class Report:
 
 
 def lines(
-    translator: Any, texts: Iterable[Sequence[str]], file: BinaryIO, jsonl: bool, split: str, options: dict[str, Any]
+    translator: Any,
+    texts: Iterable[Sequence[str]],
+    file: BinaryIO,
+    jsonl: bool,
+    split: str,
+    options: dict[str, Any],
+    first: int = 0,
 ) -> None:
-    """Translate lists of lines as they arrive, a line for each. split: "no", or "sentences" for lines of several."""
+    """Translate lists of lines as they arrive, a line for each. split: "no", or "sentences" for lines of several. first: so
+    many lines stood before."""
     from regard.documents import translate_long
 
-    report, count = Report(), options.get("num_return") or 1
+    report, count = Report(lines=first), options.get("num_return") or 1
     if split != "no" and count > 1:
         raise UserError("--n-best is for sentences, so it goes without --split sentences")
     for chunk in texts:

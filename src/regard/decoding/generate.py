@@ -19,6 +19,7 @@ from regard.decoding.progress import Tell
 from regard.decoding.search import search
 from regard.decoding.shortlist import Shortening, Shortlist
 from regard.errors import UserError
+from regard.layers.memory import keep_memory
 from regard.layout import Layout
 
 BATCH_TOKENS = 2048
@@ -219,6 +220,7 @@ def _begin(model: Any) -> None:
     """Start of a worker process: the model is shared memory, each worker has one thread."""
     global _MODEL
     _MODEL = model
+    keep_memory()
     torch.set_num_threads(1)
 
 

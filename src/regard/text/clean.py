@@ -54,6 +54,11 @@ class Found:
         if len(self.lines) < EXAMPLES:
             self.lines.append(line)
 
+    def merge(self, other: Found) -> None:
+        """Count those of a later part of the corpus too."""
+        self.count += other.count
+        self.lines = [*self.lines, *other.lines][:EXAMPLES]
+
 
 @dataclass
 class Report:
@@ -77,6 +82,10 @@ class Report:
             told.append(f"{self.verb} {found.count:,} {_WORDS[name]}: {_line_numbers(found)}")
         told += [f"note: {found.count:,} {_WORDS[name]}: {_line_numbers(found)}" for name, found in self.remarks.items()]
         return told
+
+    def found(self, name: str) -> Found:
+        """What a rule applies to."""
+        return self.rules.setdefault(name, Found())
 
     def json(self) -> dict[str, Any]:
         """The report as one document of plain values."""
@@ -115,12 +124,13 @@ def check(pairs: Iterable[Pair], rules: Rules | None = None) -> Report:
     return report
 
 
-def clean(pairs: Iterable[Pair], rules: Rules | None = None) -> tuple[list[Pair], Report]:
-    """The pairs that pass, unchanged and in order, and the report: a dropped pair counts under the first rule it breaks."""
+def clean(pairs: Iterable[Pair], rules: Rules | None = None, usual: float | None = None) -> tuple[list[Pair], Report]:
+    """The pairs that pass, unchanged and in order, and the report: a dropped pair counts under the first rule it breaks.
+    usual: how many characters a target has for one of its source; None: the median of these pairs."""
     pairs = list(pairs)
     report = Report(len(pairs), 0, {}, {}, [])
     kept = []
-    for pair, broken in _examined(pairs, rules or Rules(), report):
+    for pair, broken in _examined(pairs, rules or Rules(), report, usual):
         if broken:
             report.rules.setdefault(broken[0], Found()).add(pair.line)
             report.dropped.append((pair.line, broken[0]))
@@ -130,9 +140,12 @@ def clean(pairs: Iterable[Pair], rules: Rules | None = None) -> tuple[list[Pair]
     return kept, report
 
 
-def _examined(pairs: Sequence[Pair], rules: Rules, report: Report) -> Iterable[tuple[Pair, list[str]]]:
+def _examined(
+    pairs: Sequence[Pair], rules: Rules, report: Report, usual: float | None = None
+) -> Iterable[tuple[Pair, list[str]]]:
     """Each pair with the rules it breaks; remarks go into the report."""
-    usual = median([len(p.target) / len(p.source) for p in pairs if p.source and p.target] or [1.0])
+    if usual is None:
+        usual = median([len(p.target) / len(p.source) for p in pairs if p.source and p.target] or [1.0])
     seen: set[tuple[str, str]] = set()
     for pair in pairs:
         source, target = pair.source.strip(), pair.target.strip()

@@ -2,40 +2,61 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from regard.files import write_text
+
 LOG = "log.jsonl"
+T = TypeVar("T")
 
 
 def read_log(output: Path) -> list[dict[str, Any]]:
-    """The entries of a run's log, [] if there is none."""
+    """The entries of a run's log, [] if there is none. A line that a kill or a full disk cut off is left out."""
     path = output / LOG
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    found = []
+    for line in path.read_bytes().split(b"\n"):
+        with contextlib.suppress(ValueError):
+            entry = json.loads(line)
+            if isinstance(entry, dict) and "step" in entry:
+                found.append(entry)
+    return found
+
+
+class _Console(Console):
+    """A console whose readers may leave: the training goes on, and the log says the rest."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
 
 
 class Journal:
     """Writes down the entries of a run.
 
     An entry is a flat dictionary with "step" and either training figures (loss per target token, learning_rate, grad_norm,
-    source_per_second, target_per_second) or evaluation figures ("valid_loss", "valid_bleu", …).
+    source_per_second, target_per_second) or evaluation figures ("valid_loss", "valid_bleu", …). Entries after `step`, and
+    evaluations after `seen` (None: `step`), are of a run that went back to before them: they go. What the disk does not take
+    is kept for the next try.
     """
 
-    def __init__(self, output: Path, step: int, bar: bool, tensorboard: bool) -> None:
+    def __init__(self, output: Path, step: int, bar: bool, tensorboard: bool, seen: int | None = None) -> None:
         self.path = output / LOG
-        self.console = Console(stderr=True)
-        entries = [entry for entry in read_log(output) if entry["step"] <= step]
-        self.path.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries), encoding="utf-8", newline="\n")
-        self.file = self.path.open("a", encoding="utf-8", newline="\n")
+        self.console = _Console(stderr=True)
+        last = step if seen is None else seen
+        entries = [entry for entry in read_log(output) if entry["step"] <= (step if "loss" in entry else last)]
+        write_text(self.path, "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in entries))
+        self.unwritten = ""
         self.board = _board(output) if tensorboard else None
         self.bar: Progress | None = None
         if bar and self.console.is_terminal:
@@ -50,8 +71,17 @@ class Journal:
 
     def write(self, entry: dict[str, Any]) -> None:
         """Put an entry into the log, and in front of whoever watches."""
-        self.file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-        self.file.flush()
+        self.unwritten += json.dumps(entry, ensure_ascii=False) + "\n"
+        before = self.path.stat().st_size if self.path.exists() else 0
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab") as file:  # opened each time: somebody may have moved the folder away
+                file.write(self.unwritten.encode("utf-8"))
+            self.unwritten = ""
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.truncate(self.path, before)
+            self.say(f"cannot write {self.path}: {error.strerror or error}; the lines are kept for the next try")
         if self.board is not None:
             for key, value in entry.items():
                 if key != "step" and isinstance(value, (int, float)):
@@ -72,9 +102,41 @@ class Journal:
         """Take the bar away and close the files."""
         if self.bar is not None:
             self.bar.stop()
-        self.file.close()
         if self.board is not None:
             self.board.close()
+
+
+def counting(items: Iterable[T], what: str, every: int = 1000) -> Iterator[T]:
+    """The items, their number shown on a terminal's stderr as they pass."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield from items
+        return
+    with console.status(what) as status:
+        began = time.monotonic()
+        for number, item in enumerate(items, 1):
+            if number % every == 0:
+                status.update(f"{what}: {number:,} ({number / (time.monotonic() - began):,.0f} a second)")
+            yield item
+
+
+class Silence(Journal):
+    """The journal of a rank that is not the first: it says and writes nothing."""
+
+    def __init__(self) -> None:
+        self.unwritten = ""
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def write(self, entry: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def show(self, done: float, entry: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
 
 
 def _board(output: Path) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import signal
 import sys
 import time
@@ -12,29 +13,33 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, cast
+from typing import Any
 
 import torch
 
-from regard.architecture import Targets
 from regard.batches import Batch, ordered
 from regard.errors import UserError
-from regard.training import finish, resume, tasks
-from regard.training.journal import Journal, draw
-from regard.training.memory import keep_memory
+from regard.layers.memory import keep_memory
+from regard.training import finish, parallel, ranks, resume, tasks
+from regard.training.journal import Journal, Silence, draw
 from regard.training.optimizers import learning_rate
+from regard.training.output import RECIPE, alone
 from regard.training.prepare import prepare
 from regard.training.recipe import Recipe
-from regard.training.run import Run
+from regard.training.run import Progress, Run
 
 DIVERGED = 200
 """Updates in a row with a loss well above the first one's after which a training counts as lost."""
+
+OVERFLOWS = 100
+"""Updates in a row dropped because a gradient overflowed (fp16) after which a training counts as lost: each halves the factor
+of the loss, and seventeen make it less than one."""
 
 
 @dataclass(frozen=True)
 class Step:
     """One update. loss: nats per target token, smoothing included. skipped: a gradient overflowed (fp16) and the update
-    was dropped. source_tokens, target_tokens: real tokens it saw, on all ranks."""
+    was dropped. source_tokens, target_tokens: real tokens it saw, the sources on this rank, the targets on all."""
 
     number: int
     loss: float
@@ -57,57 +62,39 @@ class Result:
     reason: str
 
 
-def _sum(run: Run, value: torch.Tensor) -> torch.Tensor:
-    """A tensor summed over all ranks."""
-    return cast(torch.Tensor, run.accelerator.reduce(value, "sum"))
-
-
 def forward_backward(run: Run, group: list[Batch]) -> tuple[float, int]:
     """Gradients of a group of batches, as if they were one: the loss is summed over all their target tokens, on all ranks,
     and divided by how many those are. Gives the loss per token and their number."""
-    accelerator, its = run.accelerator, run.recipe.training
-    world = accelerator.num_processes
-    count = sum(batch.target_tokens for batch in group)
-    if world > 1:
-        count = int(_sum(run, torch.tensor(count, device=accelerator.device)))
-    total = torch.zeros((), device=accelerator.device)
+    count = max(1, int(ranks.total([sum(batch.target_tokens for batch in group)])[0]))  # there may be nothing to predict
+    total = torch.zeros((), device=run.device)
     for number, batch in enumerate(group, 1):
-        batch = batch.to(accelerator.device)
-        assert batch.targets is not None
-        shared = contextlib.nullcontext() if number == len(group) else accelerator.no_sync(run.model)
-        with shared, accelerator.autocast():
-            answer = run.model(
-                batch.inputs,
-                batch.outputs,
-                segments=batch.segments,
-                layout=batch.layout,
-                output_layout=batch.output_layout,
-                targets=Targets(batch.targets, its.label_smoothing),
-            )
-            loss: torch.Tensor = answer.loss_sum + sum(answer.penalties.values())
-            accelerator.backward(loss * (world / count))
+        exchanged = contextlib.nullcontext() if number == len(group) else parallel.unsynchronised(run.model)
+        with exchanged, run.autocast():
+            loss: torch.Tensor = run.model(batch.to(run.device))
+            if not batch.target_tokens:  # a row that another rank counts, or nothing to predict
+                loss = loss * 0.0
+            run.backward(loss * (ranks.world() / count))  # DDP and FSDP take the mean over ranks
         total += loss.detach()
-    if world > 1:
-        total = _sum(run, total)
-    return float(total) / count, count
+    return ranks.total([float(total)])[0] / count, count
 
 
 def steps(run: Run) -> Iterator[Step]:
     """Train for ever, an update at a time. UserError, naming the batch, when the loss is not a number."""
     its, progress = run.recipe.training, run.progress
-    weights = [p for p in run.plain.parameters() if p.requires_grad]
+    weights, in_row = [p for p in run.plain.parameters() if p.requires_grad], 0
     while True:
-        group = _group(run)
+        group = run.stream.update()
         rate = learning_rate(its, progress.step + 1, run.elapsed)
         for part in run.optimizer.param_groups:
             part["lr"] = rate
         loss, count = forward_backward(run, group)
-        norm = float(cast(torch.Tensor, run.accelerator.clip_grad_norm_(weights, its.clip_norm or math.inf)))
-        if not math.isfinite(loss) or (not math.isfinite(norm) and run.accelerator.scaler is None):
+        norm = run.shorten(weights, its.clip_norm or math.inf)
+        if not math.isfinite(loss) or (not math.isfinite(norm) and run.scaler is None):
             raise UserError(_lost(run, group, f"the loss is {loss}, the gradient's norm {norm}"))
-        run.optimizer.step()
-        run.optimizer.zero_grad(set_to_none=True)
-        skipped = bool(run.accelerator.optimizer_step_was_skipped)
+        skipped = not run.update()
+        in_row = in_row + 1 if skipped else 0
+        if in_row >= OVERFLOWS:
+            raise UserError(_lost(run, group, f"gradients have overflowed for {in_row} updates in a row"))
         if skipped:
             progress.skipped += 1
         else:
@@ -117,24 +104,19 @@ def steps(run: Run) -> Iterator[Step]:
         yield Step(progress.step, loss, rate, norm, sum(batch.source_tokens for batch in group), count, skipped)
 
 
-def _group(run: Run) -> list[Batch]:
-    """The batches of one update; at the end of an epoch there may be fewer, so that none is carried into the next."""
-    epoch, group = run.stream.epoch, [next(run.stream)]
-    while len(group) < run.recipe.training.accumulate and run.stream.epoch == epoch:
-        group.append(next(run.stream))
-    return group
-
-
 def _lost(run: Run, group: list[Batch], what: str) -> str:
-    lines = sorted(int(run.prepared.train.lines[number]) for batch in group for number in batch.examples)
+    lines = sorted(line for part in ranks.gather(run.stream.lines(group)) for line in part)
     shown = ", ".join(map(str, lines[:8])) + (f" and {len(lines) - 8} more" if len(lines) > 8 else "")
     last = resume.found(run.output)
     back = f"the last good checkpoint is {last[-1]}" if last else "no checkpoint was written yet"
-    return f"update {run.progress.step + 1}: {what}; batch of training lines {shown}; lower training.learning_rate; {back}"
+    half = ", or set training.precision to bf16, which does not end at 65,504" if run.scaler is not None else ""
+    return (
+        f"update {run.progress.step + 1}: {what}; batch of training lines {shown}; lower training.learning_rate{half}; {back}"
+    )
 
 
 class _Stop:
-    """Ctrl-C or SIGTERM once: save and leave; twice: leave at once."""
+    """Ctrl-C, SIGTERM or a closed terminal once: save and leave; twice: leave at once."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -142,13 +124,15 @@ class _Stop:
 
     def __enter__(self) -> _Stop:
         with contextlib.suppress(ValueError):  # not the main thread: signals are somebody else's
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self.before[number] = signal.signal(number, self.caught)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a job in the background
+                    self.before[number] = signal.signal(number, self.caught)
         return self
 
     def caught(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
-        print("\nstopping after this update; once more to leave at once", file=sys.stderr)
+        with contextlib.suppress(OSError):  # not print: the signal may have come in the middle of one
+            os.write(2, b"\nstopping after this update; once more to leave at once\n")
         for which in self.before:
             signal.signal(which, signal.SIG_DFL)
 
@@ -164,20 +148,29 @@ class Stopped(KeyboardInterrupt):
 def train(recipe: Recipe, output: Path, resumed: bool = False, bar: bool = True) -> Result:
     """Train by a recipe into `output`, which ends as the finished model folder.
 
-    resumed: go on from the newest good checkpoint, if there is one. Stopped after a signal, when all is saved.
+    resumed: go on from the newest good checkpoint, if there is one. Stopped after a signal, when all is saved. Started by
+    torchrun, all its processes train together.
     """
     keep_memory()
+    ranks.join(recipe.training.device == "cpu")
     if recipe.training.threads:
         torch.set_num_threads(recipe.training.threads)
-    prepared = prepare(recipe)
+    prepared = ranks.in_turn(lambda: prepare(recipe))
     run = Run(recipe, prepared, output)
-    folder = resume.newest(output, _tell) if resumed else None
+    with alone(output) if run.main else contextlib.nullcontext():
+        return _train(run, bar, resumed)
+
+
+def _train(run: Run, bar: bool, resumed: bool) -> Result:
+    recipe, prepared, output = run.recipe, run.prepared, run.output
+    folder = ranks.first(lambda: resume.newest(output, _tell)) if resumed else None
     if folder is not None:
         run.load(folder)
-    output.mkdir(parents=True, exist_ok=True)
-    journal = Journal(output, run.progress.step, bar and run.main, recipe.training.tensorboard)
+    run.note_recipe()
+    seen = run.progress.history[-1]["step"] if run.progress.history else 0
+    its = recipe.training
+    journal = Journal(output, run.progress.step, bar, its.tensorboard, seen) if run.main else Silence()
     try:
-        run.note_recipe()
         if folder is None and recipe.training.batch_tokens == "auto":
             journal.say(f"token budget {run.fit_budget(partial(_try_budget, run)):,}, the largest that fits")
         journal.say(prepared.summary())
@@ -186,11 +179,13 @@ def train(recipe: Recipe, output: Path, resumed: bool = False, bar: bool = True)
             journal.say(f"going on after update {run.progress.step} from {folder}")
         with _Stop() as stop:
             reason = _drive(run, journal, stop)
-        if stop.signal is not None:
+        if run.agree(stop.signal is not None):
             journal.say(f"stopped after update {run.progress.step}; `--resume` goes on from here")
             raise Stopped(stop.signal)
         scores = finish.finish(run, journal.say)
-        draw(output)
+        with contextlib.suppress(OSError):  # the model is there, the picture can be drawn again
+            if run.main:
+                draw(output)
     finally:
         journal.close()
     best = run.progress.best[0][0] if run.progress.best else None
@@ -198,8 +193,10 @@ def train(recipe: Recipe, output: Path, resumed: bool = False, bar: bool = True)
 
 
 def _try_budget(run: Run, budget: int) -> None:
-    """Gradients of one batch as large as a budget allows, of the longest pairs."""
-    forward_backward(run, [next(iter(ordered(run.prepared.train, budget, objective=run.prepared.objective)))])
+    """Gradients of one batch as large as a budget allows, of the longest pairs; each rank by itself."""
+    batch = next(iter(ordered(run.prepared.train, budget, objective=run.prepared.objective))).to(run.device)
+    with parallel.unsynchronised(run.model), run.autocast():
+        run.backward(run.model(batch))
     run.optimizer.zero_grad(set_to_none=True)
 
 
@@ -231,68 +228,89 @@ def _done(run: Run) -> float:
 
 def _drive(run: Run, journal: Journal, stop: _Stop) -> str:
     its, progress = run.recipe.training, run.progress
+    if progress.step and _unseen(run):  # a signal came before the evaluation that was due
+        before = progress.best
+        _save(run, journal, _evaluate(run, journal) or progress.step in progress.saved, before)
     reason = over(run)
     if reason is not None:
         journal.say(f"nothing is left to do: {reason} is reached")
         return reason
-    watch, first, high, saved = _Watch(), None, 0, progress.step
+    watch = _Watch(progress)
     for step in steps(run):
         watch.add(step)
-        first = step.loss if first is None else first
-        high = high + 1 if step.loss > 1.5 * first + 1.0 else 0
-        if high >= DIVERGED:
-            raise UserError(
-                f"the loss has been above {1.5 * first + 1.0:.2f} for {high} updates: training has diverged at"
-                f" update {step.number}; lower training.learning_rate"
-            )
+        stopping = run.agree(stop.signal is not None)
         if step.number % its.log_every == 0 and not step.skipped:
-            entry = watch.entry(progress.skipped)
+            entry = watch.entry(step)
             journal.write(entry)
             journal.show(_done(run), entry)
         reason = over(run)
-        better = False
-        if not step.skipped and (step.number % its.evaluate_every == 0 or reason is not None) and stop.signal is None:
+        before, better = progress.best, False
+        if not step.skipped and _unseen(run) and not stopping:
             better = _evaluate(run, journal)
             reason = reason or over(run)
-        ending = reason is not None or stop.signal is not None
-        if ending or better or (step.number % its.save_every == 0 and not step.skipped):
-            saved = _save(run, journal)
-        if ending:
+        due = better or reason is not None or (step.number % its.save_every == 0 and not step.skipped)
+        if due or stopping:
+            _save(run, journal, due, before)
+        if stopping:
+            stop.signal = stop.signal or signal.SIGTERM  # of another rank
+        if reason is not None or stopping:
             return reason or "a signal"
-    raise AssertionError(f"unreachable: the stream of batches ended after update {saved}")
+    raise AssertionError("unreachable: a stream of batches has no end")
 
 
 class _Watch:
-    """Sums steps between two lines of the log."""
+    """Sums steps between two lines of the log, and sees when a training is lost. what it sums is part of the progress, so
+    that a resumed run writes the same lines."""
 
-    def __init__(self) -> None:
-        self.steps: list[Step] = []
+    def __init__(self, progress: Progress) -> None:
+        self.progress, self.source, self.target = progress, 0, 0
         self.began = time.monotonic()
 
     def add(self, step: Step) -> None:
-        self.steps.append(step)
+        """Take a step. UserError: the loss has been too high for too long."""
+        its = self.progress
+        self.source, self.target = self.source + step.source_tokens, self.target + step.target_tokens
+        its.loss_sum += step.loss * step.target_tokens
+        its.loss_tokens += step.target_tokens
+        its.first_loss = step.loss if its.first_loss is None else its.first_loss
+        most = 1.5 * its.first_loss + 1.0
+        its.high = its.high + 1 if step.loss > most else 0
+        if its.high >= DIVERGED:
+            raise UserError(
+                f"the loss has been above {most:.2f} for {its.high} updates: training has diverged at update {step.number};"
+                " lower training.learning_rate"
+            )
 
-    def entry(self, skipped: int) -> dict[str, Any]:
-        """Figures of the steps since the last entry."""
-        seconds = max(time.monotonic() - self.began, 1e-9)
-        targets = sum(step.target_tokens for step in self.steps)
+    def entry(self, step: Step) -> dict[str, Any]:
+        """Figures of the steps since the last entry, of which `step` is the last."""
+        its, seconds = self.progress, max(time.monotonic() - self.began, 1e-9)
+        sources = ranks.total([self.source])[0]
         entry = {
-            "step": self.steps[-1].number,
-            "loss": sum(step.loss * step.target_tokens for step in self.steps) / targets,
-            "learning_rate": self.steps[-1].learning_rate,
-            "grad_norm": self.steps[-1].grad_norm,
-            "source_per_second": round(sum(step.source_tokens for step in self.steps) / seconds, 1),
-            "target_per_second": round(targets / seconds, 1),
-            "skipped": skipped,
+            "step": step.number,
+            "loss": its.loss_sum / its.loss_tokens,
+            "learning_rate": step.learning_rate,
+            "grad_norm": step.grad_norm,
+            "source_per_second": round(sources / seconds, 1),
+            "target_per_second": round(self.target / seconds, 1),
+            "skipped": its.skipped,
         }
-        self.steps, self.began = [], time.monotonic()
+        its.loss_sum, its.loss_tokens = 0.0, 0
+        self.source, self.target, self.began = 0, 0, time.monotonic()
         return entry
+
+
+def _unseen(run: Run) -> bool:
+    """Whether the weights are due for an evaluation that they have not had."""
+    its, progress = run.recipe.training, run.progress
+    due = progress.step % its.evaluate_every == 0 or over(run) is not None
+    return due and all(entry["step"] != progress.step for entry in progress.history[-1:])
 
 
 def _evaluate(run: Run, journal: Journal) -> bool:
     its, progress = run.recipe.training, run.progress
     with run.in_use() as model:
-        seen = tasks.find(run.recipe.task.kind).look(model, run.recipe, run.prepared)
+        found = tasks.find(run.recipe.task.kind).look(model, run.recipe, run.prepared)
+    seen = ranks.first(lambda: found)
     value = seen.value(its.monitor)
     better = not progress.best or value > progress.best[0][0]
     progress.waited = 0 if better else progress.waited + 1
@@ -308,17 +326,22 @@ def _evaluate(run: Run, journal: Journal) -> bool:
     return enters
 
 
-def _save(run: Run, journal: Journal) -> int:
-    its = run.recipe.training
+def _save(run: Run, journal: Journal, due: bool, before: list[tuple[float, int]]) -> None:
+    """Write a checkpoint. due: an unbroken run would write it too. before: the best ones until now, which stay that where
+    the disk does not take this one."""
+    its, progress = run.recipe.training, run.progress
+    if due and progress.step not in progress.saved:
+        last = max(its.keep_last, its.average_count if its.average == "last" else 1)
+        progress.saved = [*progress.saved, progress.step][-last:]
+    if run.main and not (run.output / RECIPE).is_file():
+        journal.say(f"{run.output} is gone; it is made anew, with what comes from here on")
     try:
         run.save()
     except OSError as error:
+        progress.best = before
         journal.say(
-            f"cannot write the checkpoint of update {run.progress.step}: {error}; training goes on, the last one is kept"
+            f"cannot write the checkpoint of update {progress.step}: {error}; training goes on, the last one is kept"
         )
-        return run.progress.step
+        return
     if run.main:
-        keep = [resume.folder_of(run.output, step) for _, step in run.progress.best]
-        last = max(its.keep_last, its.average_count if its.average == "last" else 1)
-        resume.prune(run.output, last, keep)
-    return run.progress.step
+        resume.prune(run.output, {*progress.saved, *(step for _, step in progress.best)}, progress.step)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from regard.errors import UserError
+from regard.training import resume
 from regard.training.recipe import Recipe, differences, read_recipe
 
-RECIPE = "recipe.yaml"
+RECIPE, LOCK = "recipe.yaml", ".lock"
 FIXED = ("tokenizer.", "model.")
 """Settings that a resumed run cannot change: its weights would not fit."""
 
 
-def claim(output: Path, recipe: Recipe, resume: bool = False) -> list[str]:
+def claim(output: Path, recipe: Recipe, resumed: bool = False) -> list[str]:
     """Make sure that a training may write to `output`, and make the folder. Gives the settings that a resumed run changes.
 
-    A folder that holds anything is refused without `resume`. With it, a missing or empty folder starts anew; a folder that
+    A folder that holds anything is refused unless `resumed`. Then, a missing or empty folder starts anew; a folder that
     holds other things than a training is refused, as is a changed model or tokenizer. UserError, before anything is
     written, also for a path that is a file or cannot be written to.
     """
@@ -25,7 +30,7 @@ def claim(output: Path, recipe: Recipe, resume: bool = False) -> list[str]:
     if held:
         saved = output / RECIPE
         told = differences(_read(saved), recipe) if saved.is_file() else []
-        if not resume:
+        if not resumed:
             raise UserError(_refusal(output, saved.is_file(), told))
         if not saved.is_file():
             raise UserError(f"{output} holds {held}, but no {RECIPE}: no training to go on with; choose another folder")
@@ -37,10 +42,28 @@ def claim(output: Path, recipe: Recipe, resume: bool = False) -> list[str]:
     return changed
 
 
-def _held(output: Path) -> str:
-    """The name of something in the folder; "" if it is missing or empty."""
+@contextmanager
+def alone(output: Path) -> Iterator[None]:
+    """Have a training's folder for oneself, without what killed trainings left there. UserError: another one has it."""
+    output.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(output / LOCK, timeout=0)
     try:
-        return next((entry.name for entry in output.iterdir()), "")
+        lock.acquire()
+    except Timeout:
+        raise UserError(f"output {output}: another training is writing to it at this moment") from None
+    try:
+        resume.sweep(output)
+        yield
+    finally:
+        (output / LOCK).unlink(missing_ok=True)
+        lock.release()
+
+
+def _held(output: Path) -> str:
+    """The name of something in the folder; "" if it is missing, or holds no more than a start that was cut off."""
+    try:
+        names = (entry.name for entry in output.iterdir())
+        return next((name for name in names if name != LOCK and not resume.LEFTOVER.fullmatch(name)), "")
     except FileNotFoundError:
         return ""
     except NotADirectoryError:

@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
-from regard.architecture import Model, Targets
+from regard.architecture import Model
 from regard.batches import Batch, ordered
 from regard.training.loop import steps
+from regard.training.parallel import blocks_of, checkpoint_activations
 from regard.training.prepare import Prepared, limits, prepare
 from regard.training.recipe import Recipe
 from regard.training.run import Run
@@ -57,7 +58,8 @@ class Plan:
     batches; training_flops: three times that (the backward has two products for each). step_seconds: median of the timed
     steps. tokens_per_second: target tokens trained. flops_per_second: of the products, while training. epoch_steps: steps
     an epoch. steps: expected until the recipe ends, seconds: and how long they take, evaluations not counted; 0 if
-    unknown.
+    unknown. checkpointed: activations with activation checkpointing; largest: parameters of the largest block, rest: of
+    what is in no block; update_tokens: target tokens of an update; batch_tokens: the budget of a batch.
     """
 
     parameters: int
@@ -75,6 +77,11 @@ class Plan:
     seconds: float
     device: str
     threads: int
+    checkpointed: int
+    largest: int
+    rest: int
+    update_tokens: float
+    batch_tokens: int
 
     def lines(self) -> list[str]:
         """For the terminal."""
@@ -120,14 +127,18 @@ def plan(recipe: Recipe, count: int = 8, prepared: Prepared | None = None) -> Pl
         flops, tokens = _forward_flops(run, some)
         activations = _activations(run, [*some, longest])
         seconds, targets = _timed(run, count)
+        memory = _memory(run, activations)
+        checkpointed = _checkpointed(run, [*some, longest], activations)
+    blocks = [sum(p.numel() for p in block.parameters()) for block in blocks_of(run.plain)]
     step, per_token = median(seconds), flops / tokens
     speed = sum(targets) / sum(seconds)
     batches = -(-run.stream.batches // recipe.training.accumulate)
     expected, total = _expected(recipe, batches, step)
+    count = sum(p.numel() for p in run.plain.parameters())
     return Plan(
-        parameters=sum(p.numel() for p in run.plain.parameters()),
+        parameters=count,
         by_part=_by_part(run.plain),
-        memory=_memory(run, activations),
+        memory=memory,
         forward_flops=per_token,
         training_flops=3 * per_token,
         timed_steps=len(seconds),
@@ -138,8 +149,13 @@ def plan(recipe: Recipe, count: int = 8, prepared: Prepared | None = None) -> Pl
         epoch_steps=batches,
         steps=expected,
         seconds=total,
-        device=str(run.accelerator.device),
+        device=str(run.device),
         threads=torch.get_num_threads(),
+        checkpointed=checkpointed,
+        largest=max(blocks, default=0),
+        rest=count - sum(blocks),
+        update_tokens=sum(targets) / len(targets),
+        batch_tokens=run.stream.budget,
     )
 
 
@@ -212,7 +228,7 @@ def _timed(run: Run, count: int) -> tuple[list[float], list[int]]:
 @contextmanager
 def _watched(run: Run) -> Iterator[list[float]]:
     def now() -> float:
-        if run.accelerator.device.type == "cuda":
+        if run.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
 
@@ -221,21 +237,24 @@ def _watched(run: Run) -> Iterator[list[float]]:
     found[0] = now() - began
 
 
+def _checkpointed(run: Run, batches: list[Batch], activations: int) -> int:
+    """Activations where blocks are computed anew; a model without blocks keeps all."""
+    if run.recipe.training.activation_checkpointing or not blocks_of(run.plain):
+        return activations
+    checkpoint_activations(run.plain)
+    return _activations(run, batches)
+
+
 def _activations(run: Run, batches: list[Batch]) -> int:
     """Of the batch that keeps most."""
 
     def forward(batch: Batch) -> None:
-        layouts = {"layout": batch.layout, "output_layout": batch.output_layout, "segments": batch.segments}
-        with run.accelerator.autocast():
-            run.model(batch.inputs, batch.outputs, targets=_targets(batch), **layouts)
+        with run.autocast():
+            run.model(batch)
 
     run.plain.train()
-    moved = [batch.to(run.accelerator.device) for batch in batches]
+    moved = [batch.to(run.device) for batch in batches]
     return max(saved_bytes(run.plain, lambda batch=batch: forward(batch)) for batch in moved)
-
-
-def _targets(batch: Batch) -> Targets | None:
-    return None if batch.targets is None else Targets(batch.targets)
 
 
 def _memory(run: Run, activations: int) -> Memory:
@@ -243,7 +262,7 @@ def _memory(run: Run, activations: int) -> Memory:
     states = [t for held in run.optimizer.state.values() for t in held.values() if isinstance(t, Tensor)]
     average = sum(t.numel() * t.element_size() for t in (run.average or {}).values())
     optimizer = sum(t.numel() * t.element_size() for t in states)
-    return Memory(weights, weights, optimizer, average, activations, _peak(run.accelerator.device))
+    return Memory(weights, weights, optimizer, average, activations, _peak(run.device))
 
 
 def _peak(device: torch.device) -> int:

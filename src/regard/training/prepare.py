@@ -10,6 +10,7 @@ from typing import Any
 from regard.batches.data import Examples, ResampledPairs, TokenisedPairs
 from regard.batches.limits import Limits
 from regard.batches.objectives import Objective, Translation
+from regard.batches.windows import Streamed
 from regard.errors import UserError
 from regard.text import grammar, named
 from regard.text.clean import Report, Rules, clean
@@ -38,7 +39,7 @@ class Prepared:
     token; 0 where that means nothing. packed: several texts share a row.
     """
 
-    train: Examples
+    train: Examples | Streamed
     valid: TokenisedPairs
     valid_pairs: list[Pair]
     test_pairs: list[Pair]
@@ -63,16 +64,17 @@ class Prepared:
 
     def summary(self) -> str:
         """What there is, in a few lines to read."""
-        plain, what = self.train.plain, "pairs" if self.test is None and self.valid_pairs else "examples"
+        train: Any = self.train if hasattr(self.train, "windows") else self.train.plain
+        what = "pairs" if self.test is None and self.valid_pairs else "examples"
         valid = len(self.valid_pairs or self.valid)
         test = len(self.test_pairs if self.test is None else self.test)
-        lines = [f"data {self.name}: {len(plain):,} training, {valid:,} validation, {test:,} test {what}"]
+        lines = [f"data {self.name}: {len(train):,} training, {valid:,} validation, {test:,} test {what}"]
         if self.tokenizers is not None:
             sizes = self.tokenizers.source.vocab_size, self.tokenizers.target.vocab_size
             words = f"{sizes[0]:,} tokens, shared" if self.tokenizers.shared else f"{sizes[0]:,} and {sizes[1]:,} tokens"
-            learned = f"{int(plain.source_lengths.sum()):,} tokens"
+            learned = f"{int(self.train.plain.source_lengths.sum()):,} tokens"
             if what == "pairs":
-                learned = f"{len(plain.source):,} source and {len(plain.target):,} target tokens"
+                learned = f"{train.tokens[0]:,} source and {train.tokens[1]:,} target tokens"
             elif sizes[0] == sizes[1]:
                 words = f"{sizes[0]:,} tokens"
             lines.append(f"vocabulary {words}; {learned} to learn from")
@@ -108,6 +110,10 @@ def prepare(recipe: Recipe, cache_dir: Path | None = None) -> Prepared:
 
 def prepare_pairs(recipe: Recipe, cache: Path) -> Prepared:
     """What translation, or any text from another, reads."""
+    if recipe.data.stream or recipe.data.mix:
+        from regard.training.streaming import prepare_stream
+
+        return prepare_stream(recipe, cache)
     pairs, report = clean(read_split(recipe, "train"), rules(recipe))
     if not pairs:
         raise UserError(f"data.train: no pair is left of {report.total} after cleaning; {'; '.join(report.lines())}")

@@ -104,6 +104,8 @@ def _lines(section: Section, depth: int, comments: bool) -> list[str]:
         if nested:
             lines += [f"{indent}{name}:", *_lines(value, depth + 1, comments)]
         else:
+            if isinstance(value, list):
+                value = [one.model_dump(exclude_defaults=True) if isinstance(one, Section) else one for one in value]
             lines += [indent + line for line in dump({name: value}).split("\n")]
     for name, value in (section.model_extra or {}).items():
         if comments:

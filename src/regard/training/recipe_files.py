@@ -84,11 +84,19 @@ def _absolute(values: dict[str, Any], base: Path) -> dict[str, Any]:
     data = values.get("data")
     if not isinstance(data, dict):
         return dict(values)
-    return {**values, "data": {key: _absolute_path(value, base) if key in PATHS else value for key, value in data.items()}}
+    whole = {key: _absolute_path(value, base) if key in PATHS else value for key, value in data.items()}
+    if isinstance(data.get("mix"), list):
+        whole["mix"] = [
+            {**part, "train": _absolute_path(part.get("train"), base)}
+            if isinstance(part, dict) and "train" in part
+            else part
+            for part in data["mix"]
+        ]
+    return {**values, "data": whole}
 
 
 def _absolute_path(value: Any, base: Path) -> Any:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or "://" in value:
         return value
     whole = base / Path(value).expanduser()
     parts = [value] if whole.exists() or "," not in value else value.split(",")

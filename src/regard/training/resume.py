@@ -12,19 +12,23 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from regard.checkpoints.tensors import save_tensors
 from regard.errors import UserError
 from regard.files import sync, write_json
+from regard.training.parallel import like
 
 NAME = re.compile(r"step-(\d{8})")
-TENSORS, FACTS = "training.safetensors", "training.json"
+TENSORS, FACTS, PIECES = "training.safetensors", "training.json", "pieces"
+LEFTOVER = re.compile(r"\..*\.(part|partial|going|new)")
+"""What a save has beside its goal while it writes."""
 
 
 def step_of(folder: Path) -> int:
@@ -46,39 +50,85 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _digest_of(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
 def folder_of(output: Path, step: int) -> Path:
     """Where the checkpoint of an update lies."""
     return output / "checkpoints" / f"step-{step:08d}"
 
 
-def write(folder: Path, save: Callable[[Path], None], tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-    """Write a checkpoint; `save` writes the model folder. OSError if the disk fails: what was there before is untouched."""
+def pieces_of(folder: Path) -> Path:
+    """Where all ranks write their pieces of a checkpoint's tensors, before it is one."""
+    return folder.with_name(f".{folder.name}.{PIECES}.part")
+
+
+def make(folder: Path) -> None:
+    """An empty folder, whatever was there before."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+def write(
+    folder: Path,
+    save: Callable[[Path], None],
+    tensors: dict[str, Tensor],
+    facts: dict[str, Any],
+    pieces: Path | None = None,
+) -> None:
+    """Write a checkpoint; `save` writes the model folder; pieces: a folder that is moved into it. OSError if the disk fails:
+    what was there before is untouched."""
     aside = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
         save(aside)
-        save_file(tensors, aside / TENSORS)
-        files = sorted(path for path in aside.iterdir() if path.is_file())
-        whole = {**facts, "files": {path.name: _digest(path) for path in files}}
-        write_json(aside / FACTS, whole)
-        for path in (*files, aside / FACTS, aside):
+        save_tensors(tensors, aside / TENSORS)
+        if pieces is not None:
+            os.replace(pieces, aside / PIECES)
+        files = sorted(path for path in aside.rglob("*") if path.is_file())
+        whole = {**facts, "files": {path.relative_to(aside).as_posix(): _digest(path) for path in files}}
+        write_json(aside / FACTS, whole | {"digest": _digest_of(whole)})
+        for path in (*files, aside / FACTS, *{path.parent for path in files}, aside):
             sync(path)
         if folder.exists():  # the same update again, after an older checkpoint was resumed
-            shutil.rmtree(folder)
+            _remove(folder)
         os.replace(aside, folder)
         sync(folder.parent)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(aside, ignore_errors=True)
+        if isinstance(error, UserError) and isinstance(error.__cause__, OSError):  # of the model folder
+            raise error.__cause__ from None
         raise
+
+
+def _remove(folder: Path) -> None:
+    """Delete a checkpoint so that whoever is killed here leaves none behind that looks like one."""
+    going = folder.with_name(f".{folder.name}.going")
+    shutil.rmtree(going, ignore_errors=True)
+    os.replace(folder, going)
+    shutil.rmtree(going, ignore_errors=True)
+
+
+def sweep(output: Path) -> list[Path]:
+    """Delete what saves that were killed left behind in a run's folder. Gives what went."""
+    left = [path for place in (output, output / "checkpoints") if place.is_dir() for path in place.iterdir()]
+    left = [path for path in left if LEFTOVER.fullmatch(path.name)]
+    for path in left:
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    return left
 
 
 def damage(folder: Path) -> str | None:
     """What is wrong with a checkpoint, in words; None if every file is what it was when written."""
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        told = facts.pop("digest", None)
+        if told is not None and told != _digest_of(facts):
+            return f"{FACTS} is not what was written"
         files = dict(facts["files"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return f"{FACTS} cannot be read ({error.__class__.__name__})"
     for name, digest in files.items():
         path = folder / name
@@ -111,12 +161,12 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return load_file(folder / TENSORS), facts
 
 
-def prune(output: Path, keep_last: int, keep: Iterable[Path]) -> list[Path]:
-    """Delete checkpoints but the newest `keep_last` (at least one) and those in `keep` (the best). Gives what went."""
-    spared = {folder.resolve() for folder in keep}
-    gone = [folder for folder in found(output)[: -max(keep_last, 1)] if folder.resolve() not in spared]
+def prune(output: Path, keep: Collection[int], step: int) -> list[Path]:
+    """Delete the checkpoints of updates before `step` but those in `keep`. Gives what went. Later ones are of a run that
+    went back to an older checkpoint: they stay until it writes them anew."""
+    gone = [folder for folder in found(output) if step_of(folder) < step and step_of(folder) not in keep]
     for folder in gone:
-        shutil.rmtree(folder)
+        _remove(folder)
     return gone
 
 
@@ -136,9 +186,7 @@ def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: 
     for key, value in tensors.items():
         if key.startswith("optimizer."):
             kind, name = key.removeprefix("optimizer.").split("/", 1)
-            parameter = parameters[name]
-            where = "cpu" if kind == "step" and parameter.device.type == "cpu" else parameter.device
-            optimizer.state[parameter][kind] = value.to(where)
+            optimizer.state[parameters[name]][kind] = like(value, parameters[name])
 
 
 def random_tensors() -> dict[str, Tensor]:

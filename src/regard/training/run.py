@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator
-from accelerate.state import AcceleratorState
-from accelerate.utils import gather_object
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from regard import models
 from regard.architecture import Description, Model
 from regard.batches.budget import find_budget
-from regard.batches.stream import Stream
+from regard.batches.stream import Share, Stream
 from regard.checkpoints.adapters import merged, save_adapter
 from regard.checkpoints.folders import load_weights, save_model
 from regard.errors import UserError
 from regard.files import write_text
-from regard.training import resume
+from regard.training import parallel, pieces, ranks, resume
 from regard.training.adapt import check_model, choose_weights
 from regard.training.optimizers import build_optimizer
+from regard.training.output import RECIPE
 from regard.training.prepare import Prepared, limits
 from regard.training.recipe import Recipe, describe_model
+from regard.training.sections import Training
 from regard.training.start import load_start
 
 
@@ -38,7 +38,9 @@ class Progress:
 
     step: updates done. skipped: updates dropped because a gradient overflowed (fp16). elapsed: seconds trained, evaluation
     included. tokens: target tokens seen. best: (score, step) of the best evaluations, best first; scores are better when
-    larger. waited: evaluations since the best. history: each evaluation's figures.
+    larger. waited: evaluations since the best. history: each evaluation's figures. saved: the last updates after which a
+    checkpoint was due. loss_sum, loss_tokens: since the last line of the log. first_loss: of the first update. high: updates
+    in a row with a loss well above that.
     """
 
     step: int = 0
@@ -48,6 +50,11 @@ class Progress:
     best: list[tuple[float, int]] = field(default_factory=list)
     waited: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
+    saved: list[int] = field(default_factory=list)
+    loss_sum: float = 0.0
+    loss_tokens: int = 0
+    first_loss: float | None = None
+    high: int = 0
 
 
 BUDGET = 2048
@@ -61,24 +68,26 @@ class Run:
     def __init__(self, recipe: Recipe, prepared: Prepared, output: Path) -> None:
         its = recipe.training
         self.recipe, self.prepared, self.output = recipe, prepared, output
-        self.accelerator = _accelerator(its.precision)
+        self.kind: parallel.Kind = parallel.kind_of(its)
+        self.device = _device(its)
+        self.scaler = torch.amp.GradScaler(self.device.type) if its.precision == "fp16" else None
         torch.manual_seed(its.seed)
         self.notes: list[str] = []
         model = self._model()
         self.description: Description = model.description
         self.notes += choose_weights(model, recipe)
         self.plain: Model = model
-        optimizer = build_optimizer(model, its)
-        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
-        rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        torch.manual_seed(its.seed + rank)  # the same weights on all ranks, other dropout masks on each
+        if its.activation_checkpointing:
+            parallel.checkpoint_activations(model)
+        self.model: nn.Module = parallel.wrap(model, its, self.kind, self.device)
+        self.optimizer = build_optimizer(model, its)
+        torch.manual_seed(its.seed + ranks.rank())  # the same weights on all ranks, other dropout masks on each
         self._stream = partial(
             Stream,
             prepared.train,
             objective=prepared.objective,
             seed=its.seed,
-            rank=rank,
-            world=world,
+            share=Share(ranks.rank(), ranks.world(), its.accumulate),
             limits=limits(recipe),
             prefetch=its.prefetch,
         )
@@ -88,6 +97,7 @@ class Run:
         if its.ema:
             self.average = {name: p.detach().clone() for name, p in model.named_parameters()}
         self._began, self._before = time.monotonic(), 0.0
+        self._clock: float | None = None
 
     def _model(self) -> Model:
         """A new model of the recipe's, or the one it goes on from."""
@@ -114,20 +124,56 @@ class Run:
 
     def fit_budget(self, trial: Callable[[int], None]) -> int:
         """Choose the largest token budget whose `trial` does not run out of memory, and start the stream anew with it."""
-        cpu = self.accelerator.device.type == "cpu"
-        budget = find_budget(trial, BUDGET, 4 * BUDGET if cpu else 128 * BUDGET)
+        cpu = self.device.type == "cpu"
+        budget = min(ranks.gather(find_budget(trial, BUDGET, 4 * BUDGET if cpu else 128 * BUDGET)))
         self.stream = self._stream(budget)
         return budget
 
     @property
     def elapsed(self) -> float:
-        """Seconds trained, over all its parts."""
-        return self._before + time.monotonic() - self._began
+        """Seconds trained, over all its parts; of several ranks the first one's, when they last agreed."""
+        return self._before + time.monotonic() - self._began if self._clock is None else self._clock
+
+    def agree(self, stop: bool) -> bool:
+        """Have all ranks know the first one's clock, and whether any was asked to stop."""
+        if ranks.world() == 1:
+            return stop
+        own = self._before + time.monotonic() - self._began if self.main else 0.0
+        self._clock, stops = ranks.total([own, float(stop)])
+        return stops > 0
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """Where products are in half precision, if the recipe says so."""
+        kind = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.recipe.training.precision)
+        return contextlib.nullcontext() if kind is None else torch.autocast(self.device.type, kind)
+
+    def backward(self, loss: Tensor) -> None:
+        """Add a loss's gradients to those that are there."""
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+
+    def shorten(self, weights: list[nn.Parameter], longest: float) -> float:
+        """The length of the gradient, which is then `longest` at most."""
+        if self.scaler is not None:
+            self.scaler.unscale_(self.optimizer)
+        return parallel.norm_of(weights, longest)
+
+    def update(self) -> bool:
+        """Move the weights and forget the gradients. False: one had overflowed (fp16) and nothing moved."""
+        done = True
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            scale = self.scaler.get_scale()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            done = self.scaler.get_scale() >= scale
+        self.optimizer.zero_grad(set_to_none=True)
+        return done
 
     @property
     def main(self) -> bool:
         """Whether this process writes files and speaks."""
-        return self.accelerator.is_main_process
+        return ranks.main()
 
     def average_step(self) -> None:
         """Move the average of the weights towards the weights."""
@@ -143,7 +189,8 @@ class Run:
         kept = self._swap(self.average)
         self.plain.eval()
         try:
-            yield self.plain
+            with parallel.gathered(self.model):
+                yield self.plain
         finally:
             self.plain.train()
             self._swap(kept)
@@ -164,9 +211,18 @@ class Run:
 
     def write_model(self, folder: Path, meta: dict[str, Any]) -> None:
         """Write a model folder; LoRA's updates are merged, and stand in its folder `adapter` by themselves too."""
-        save_model(folder, merged(self.plain) if self.lora else self.plain, self.prepared.tokenizers, meta)
+        save_model(folder, merged(self.plain) if self.lora else self._whole(), self.prepared.tokenizers, meta)
         if self.lora:
             save_adapter(folder / "adapter", self.plain, self.recipe.model.folder or "")
+
+    def _whole(self) -> Model:
+        """The model; of one that FSDP cuts, while it is gathered, a copy: its own state_dict would be cut again."""
+        if self.kind != "fsdp":
+            return self.plain
+        with torch.random.fork_rng(devices=[]):
+            model = self.description.build()
+        parallel.put(model, dict(self.plain.named_parameters()))
+        return model
 
     def meta(self) -> dict[str, Any]:
         """What a model folder tells about its origin and use."""
@@ -195,64 +251,100 @@ class Run:
 
     def load_weights(self, folder: Path, tensors: dict[str, Tensor]) -> None:
         """Put the weights of a checkpoint into the model; with LoRA what is learned, for the rest never changed."""
-        if not self.lora:
+        if self.lora:
+            learned = ((name, p) for name, p in self.plain.named_parameters() if p.requires_grad)
+            self.put({name: tensors[f"learned/{name}"] for name, _ in learned})
+        elif self.kind == "fsdp":
+            model = self.description.build()
+            load_weights(folder, model)
+            self.put(dict(model.named_parameters()))
+        else:
             load_weights(folder, self.plain)
-            return
-        with torch.no_grad():
-            for name, p in self.plain.named_parameters():
-                if p.requires_grad:
-                    p.copy_(tensors[f"learned/{name}"])
+
+    def put(self, values: dict[str, Tensor]) -> None:
+        """Put whole tensors into the model, by name."""
+        if self.kind == "fsdp":
+            parallel.put(self.plain, values)
+        else:
+            self.plain.load_state_dict(values, strict=False)
+
+    def _state(self) -> dict[str, Tensor]:
+        """Tensors of a checkpoint beside the model: of the optimiser, the moving average, what LoRA learns; of what FSDP cuts
+        this rank's piece."""
+        state = resume.optimizer_tensors(self.plain, self.optimizer)
+        state |= {f"average/{name}": value.cpu() for name, value in (self.average or {}).items()}
+        if self.lora:
+            learned = ((name, p) for name, p in self.plain.named_parameters() if p.requires_grad)
+            state |= {f"learned/{name}": p.detach().cpu() for name, p in learned}
+        return state
 
     def save(self) -> Path:
-        """Write a checkpoint of this moment; gives its folder."""
+        """Write a checkpoint of this moment; gives its folder. OSError, on all ranks, if the disk fails."""
         self.progress.elapsed = self.elapsed
-        rank = self.accelerator.process_index
-        random = gather_object([{f"{key}.{rank}": value for key, value in resume.random_tensors().items()}])
         folder = resume.folder_of(self.output, self.progress.step)
-        if self.main:
-            tensors = {name: value for part in random for name, value in part.items()}
-            tensors |= resume.optimizer_tensors(self.plain, self.optimizer)
-            tensors |= {f"average/{name}": value.cpu() for name, value in (self.average or {}).items()}
-            if self.lora:
-                learned = ((name, p) for name, p in self.plain.named_parameters() if p.requires_grad)
-                tensors |= {f"learned/{name}": p.detach().cpu() for name, p in learned}
-            facts: dict[str, Any] = {"progress": vars(self.progress), "stream": self.stream.state_dict()}
-            scaler = self.accelerator.scaler
-            facts["scaler"] = None if scaler is None else scaler.state_dict()
-            resume.write(folder, self.save_folder, tensors, facts)
-        self.accelerator.wait_for_everyone()
+        random = ranks.gather({f"{key}.{ranks.rank()}": value for key, value in resume.random_tensors().items()})
+        state = self._state() if self.main or self.kind == "fsdp" else {}
+        cut = {name: value for name, value in state.items() if isinstance(value, DTensor)}
+        aside = resume.pieces_of(folder) if cut else None
+        if aside is not None:
+            ranks.first(partial(resume.make, aside))
+            pieces.save(aside, cut)
+        tensors = {name: value for name, value in state.items() if name not in cut}
+        tensors |= {name: value for part in random for name, value in part.items()}
+        facts: dict[str, Any] = {"progress": vars(self.progress), "stream": self.stream.state_dict()}
+        facts["scaler"] = None if self.scaler is None else self.scaler.state_dict()
+        facts["pieces"] = sorted(cut)
+        with parallel.gathered(self.model):
+            ranks.first(partial(self._write, folder, tensors, facts, aside))
         return folder
+
+    def _write(self, folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any], aside: Path | None) -> None:
+        if not (self.output / RECIPE).is_file():  # somebody moved the folder away
+            self.note_recipe()
+        resume.write(folder, self.save_folder, tensors, facts, aside)
 
     def note_recipe(self) -> None:
         """Write the resolved recipe beside what it makes."""
         if self.main:
-            write_text(self.output / "recipe.yaml", self.recipe.to_yaml())
+            self.output.mkdir(parents=True, exist_ok=True)
+            write_text(self.output / RECIPE, self.recipe.to_yaml())
+
+    def read(self, folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors and facts of a checkpoint, beside its model; what FSDP cut is as it is cut now."""
+        tensors, facts = resume.read(folder)
+        if facts.get("pieces"):
+            ours = dict(self.plain.named_parameters())
+            cut = {name: torch.zeros_like(ours[name.split("/", 1)[1]].detach()) for name in facts["pieces"]}
+            pieces.load(folder / resume.PIECES, cut)
+            tensors |= cut
+        return tensors, facts
 
     def load(self, folder: Path) -> None:
-        """Go back to the moment of a checkpoint."""
-        tensors, facts = resume.read(folder)
+        """Go back to the moment of a checkpoint, whatever number of ranks wrote it."""
+        tensors, facts = self.read(folder)
         self.load_weights(folder, tensors)
         resume.load_optimizer(self.plain, self.optimizer, tensors)
         if self.average is not None:
             for name, value in self.average.items():
                 if f"average/{name}" not in tensors:
                     raise UserError(f"{folder}: training.ema is set, but the run so far was made without it")
-                value.copy_(tensors[f"average/{name}"])
+                value.copy_(parallel.like(tensors[f"average/{name}"], value))
         self.progress = Progress(**facts["progress"])
         self.progress.best = [(score, step) for score, step in self.progress.best]
         if self.recipe.training.batch_tokens == "auto":
             self.stream = self._stream(facts["stream"]["budget"])
         self.stream.load_state_dict(facts["stream"])
-        if facts["scaler"] and self.accelerator.scaler is not None:
-            self.accelerator.scaler.load_state_dict(facts["scaler"])
-        resume.load_random(tensors, self.accelerator.process_index)
+        if facts["scaler"] and self.scaler is not None:
+            self.scaler.load_state_dict(facts["scaler"])
+        if f"random.cpu.{ranks.rank()}" in tensors:  # of a rank that there was not before they are as at the start
+            resume.load_random(tensors, ranks.rank())
         self._began, self._before = time.monotonic(), self.progress.elapsed
 
 
-def _accelerator(precision: str) -> Accelerator:
-    kind = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}[precision]
-    cpu = not torch.cuda.is_available()
-    if cpu and kind == "fp16":
+def _device(its: Training) -> torch.device:
+    """Where this process trains: a GPU of its own where there is one, and the recipe does not say cpu."""
+    if its.device == "auto" and torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    if its.precision == "fp16":
         raise UserError("training.precision: fp16 needs a GPU; use fp32 (or bf16) on a CPU")
-    AcceleratorState._reset_state()  # accelerate keeps one for the process; a second training may want another precision
-    return Accelerator(mixed_precision=kind, cpu=cpu, step_scheduler_with_optimizer=False)
+    return torch.device("cpu")

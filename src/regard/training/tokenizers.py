@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -38,19 +38,31 @@ def tokenizers_of_pairs(recipe: Recipe, pairs: Sequence[Pair], cache: Path) -> T
     folder = (
         cache / "tokenizers" / _key(plans, its.shared, its.extra, chain.from_iterable((p.source, p.target) for p in pairs))
     )
-    if folder.is_dir():
-        return _open(folder, plans)
-    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    if its.shared:
-        both = train_tokenizer(chain.from_iterable(zip(sources, targets, strict=True)), plans[0], its.extra)
-        made = Tokenizers(both, both, True)
-    else:
-        left, right = (
-            train_tokenizer(texts, plan, its.extra) for texts, plan in zip((sources, targets), plans, strict=True)
-        )
-        made = Tokenizers(left, right, False)
-    _keep(made, folder)
+    if not folder.is_dir():
+        _keep(_learned(pairs, plans, its.shared, its.extra), folder)
     return _open(folder, plans)
+
+
+def tokenizers_of_sample(
+    recipe: Recipe, said: str, tags: Sequence[str], sample: Callable[[], Sequence[Pair]], cache: Path
+) -> Path:
+    """The folder of the tokenizers made before for what `said` names (a corpus too large to be read for that), or of new
+    ones, learned from `sample()`. tags: symbols that are always one token."""
+    plans, its = _plans(recipe), recipe.tokenizer
+    extra = [*its.extra, *tags]
+    folder = cache / "tokenizers" / _key(plans, its.shared, extra, [said])
+    if not folder.is_dir():
+        _keep(_learned(sample(), plans, its.shared, extra), folder)
+    return folder
+
+
+def _learned(pairs: Sequence[Pair], plans: tuple[Plan, Plan], shared: bool, extra: Sequence[str]) -> Tokenizers:
+    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    if shared:
+        both = train_tokenizer(chain.from_iterable(zip(sources, targets, strict=True)), plans[0], extra)
+        return Tokenizers(both, both, True)
+    left, right = (train_tokenizer(texts, plan, extra) for texts, plan in zip((sources, targets), plans, strict=True))
+    return Tokenizers(left, right, False)
 
 
 def tokenizer_of_texts(recipe: Recipe, texts: Sequence[str], cache: Path) -> Tokenizers:

@@ -10,6 +10,7 @@ from regard.batches import Limits, ordered
 from regard.evaluation.likelihood import likelihood
 from regard.evaluation.scores import References, Score, group_references, score
 from regard.text.corpus import Pair
+from regard.training import ranks
 from regard.training.prepare import Prepared
 from regard.training.recipe import Recipe
 from regard.translator import Translator
@@ -63,7 +64,8 @@ def look(model: Model, recipe: Recipe, prepared: Prepared) -> Look:
     """Judge a model, in evaluation mode, on the validation pairs."""
     how = recipe.evaluation
     limit = Limits(recipe.data.max_length, recipe.data.max_length, "skip")
-    found = likelihood(model, ordered(prepared.valid, TOKENS, objective=prepared.watched, limits=limit))
+    batches = ordered(prepared.valid, TOKENS, objective=prepared.watched, limits=limit)
+    found = likelihood(model, batches, rank=ranks.rank(), world=ranks.world())
     seen = Look(found.loss, found.token_accuracy)
     if how.during:
         pairs = spread(prepared.valid_pairs, how.max_sentences)
@@ -92,7 +94,7 @@ def judge(
         sources, references = group_references(pairs)
     meta = None if prepared.start is None else {"ids": prepared.start.ids}
     translator = Translator(model, prepared.tokenizers, recipe.search_options(), meta)
-    texts = translator.translate(sources, num_beams=1 if greedy else None)
+    texts = ranks.spread(sources, lambda some: translator.translate(some, num_beams=1 if greedy else None))
     scores = score(texts, references, how.metrics, language=recipe.data.target, tokenize=how.tokenize)
     found = dict(zip(sources, texts, strict=True))
     return [found[pair.source] for pair in pairs], scores

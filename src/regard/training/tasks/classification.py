@@ -20,6 +20,7 @@ from regard.layers.heads import IGNORED
 from regard.text.corpus import Pair
 from regard.text.grammar import Split
 from regard.text.tokenizer import Tokenizer
+from regard.training import ranks
 from regard.training.prepare import Prepared
 from regard.training.recipe import Recipe
 from regard.training.start import Start, start_of
@@ -143,7 +144,8 @@ def answers(model: Model, recipe: Recipe, prepared: Prepared, data: Examples) ->
     budget = PICTURES if prepared.tokenizers is None else max(TOKENS, recipe.data.max_length)
     total, count, found = 0.0, 0, {}
     with torch.inference_mode():
-        for batch in ordered(data, budget, objective=prepared.watched, limits=limit):
+        share = {"rank": ranks.rank(), "world": ranks.world()}
+        for batch in ordered(data, budget, objective=prepared.watched, limits=limit, **share):
             batch = batch.to(model.device)
             assert batch.targets is not None
             logits: Any = model(batch.inputs, segments=batch.segments, layout=batch.layout).logits
@@ -153,7 +155,8 @@ def answers(model: Model, recipe: Recipe, prepared: Prepared, data: Examples) ->
             count += len(wanted)
             counts = chosen.reshape(len(batch.examples), -1).sum(1).tolist()
             found |= dict(zip(batch.examples, (part.tolist() for part in rows.argmax(-1).split(counts)), strict=True))
-    return total / max(count, 1), found
+    total, counted = ranks.total([total, count])
+    return total / max(counted, 1), {number: one for part in ranks.gather(found) for number, one in part.items()}
 
 
 def right_answers(data: TokenisedPairs) -> list[int]:

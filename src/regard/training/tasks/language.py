@@ -17,6 +17,7 @@ from regard.batches.objectives_language import Masked, NextToken, Permutation
 from regard.errors import UserError
 from regard.evaluation.likelihood import Likelihood, likelihood
 from regard.text.corpus import Pair
+from regard.training import ranks
 from regard.training.prepare import Prepared
 from regard.training.recipe import Recipe
 from regard.training.start import start_of
@@ -141,7 +142,8 @@ def _laid(recipe: Recipe, tokenizer: Any, found: list[Pair], name: str, split: s
 def measure(model: Model, recipe: Recipe, prepared: Prepared, data: TokenisedPairs) -> Likelihood:
     """Loss of a model over texts, what is hidden or in which order drawn from fixed seeds."""
     limit = Limits(recipe.data.max_length, None, "skip")
-    return likelihood(model, ordered(data, max(TOKENS, recipe.data.max_length), objective=prepared.watched, limits=limit))
+    batches = ordered(data, max(TOKENS, recipe.data.max_length), objective=prepared.watched, limits=limit)
+    return likelihood(model, batches, rank=ranks.rank(), world=ranks.world())
 
 
 def look(model: Model, recipe: Recipe, prepared: Prepared) -> Look:

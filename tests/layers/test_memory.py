@@ -10,7 +10,7 @@ import pytest
 
 CODE = """
 import resource, torch
-from regard.training.memory import keep_memory
+from regard.layers.memory import keep_memory
 print(keep_memory())
 def work():
     for _ in range(5):

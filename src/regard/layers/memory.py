@@ -1,7 +1,8 @@
 """What the C library does with freed memory.
 
 glibc hands large blocks back to the system as soon as they are free, and the next step faults them in again page by page:
-a third of a training step on a CPU. `keep_memory` tells it to keep them. The process then stays at its peak size.
+a third of a training step on a CPU, and a part of a decoding step. `keep_memory` tells it to keep them. The process then
+stays at its peak size.
 """
 
 from __future__ import annotations

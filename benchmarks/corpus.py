@@ -1,0 +1,154 @@
+"""Corpora larger than memory: millions of pairs made, prepared and trained on; the memory that takes, and how fast pairs come.
+
+The same recipe trains on the whole corpus and on its first 10,000 pairs; both are streamed. Memory is what all processes of
+a run have for themselves, and their part of what they share (PSS), looked at every fifth of a second.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.measure import ROOT, machine, parser, told
+
+FILE, FEW = 500_000, 10_000
+WORDS = 20_000
+
+
+def make(folder: Path, count: int) -> None:
+    """Files of pairs, about 12 words a side, none twice; nothing where they are there already."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if len(list(folder.glob("part-*.tsv"))) == -(-count // FILE):
+        return
+    draw = random.Random(1)
+    letters = "abcdefghijklmnoprstuvw"
+    words = ["".join(draw.choices(letters, k=draw.randint(2, 9))) for _ in range(WORDS)]
+    others = ["".join(draw.choices(letters, k=draw.randint(2, 9))) for _ in range(WORDS)]
+    weights = [1 / (rank + 10) for rank in range(WORDS)]
+    clauses = []
+    for _ in range(100_000):
+        numbers = draw.choices(range(WORDS), weights, k=draw.randint(3, 9))
+        clauses.append((" ".join(words[n] for n in numbers), " ".join(others[n] for n in reversed(numbers))))
+    for at in range(0, count, FILE):
+        with (folder / f"part-{at // FILE:04d}.tsv").open("w", encoding="utf-8") as file:
+            for number in range(at, min(at + FILE, count)):
+                (a, b), (c, d) = draw.choice(clauses), draw.choice(clauses)
+                file.write(f"{a} {number} {c}\t{d} {number} {b}\n")
+    (folder / "valid.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in clauses[:200]), encoding="utf-8")
+
+
+def recipe(folder: Path, few: bool, updates: int) -> Path:
+    """The recipe on all pairs, or on the first few."""
+    data: dict[str, Any] = {"train": "part-*.tsv", "valid": "valid.tsv", "stream": True}
+    values = {
+        "data": data | ({"max_pairs": FEW} if few else {}),
+        "tokenizer": {"vocab_size": 8000},
+        "model": {"architecture": "transformer", "size": "tiny"},
+        "training": {"max_steps": updates, "evaluate_every": 10**9, "save_every": 10**9, "log_every": 50, "seed": 3},
+        "evaluation": {"during": False},
+    }
+    path = folder / ("few.yaml" if few else "all.yaml")
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+def watched(command: list[str], cache: Path) -> dict[str, float]:
+    """Run a command; seconds, and the most MiB that its processes had together."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "REGARD_CACHE": str(cache)}
+    began, most = time.monotonic(), 0.0
+    process = subprocess.Popen(command, env=environment)
+    while process.poll() is None:
+        most = max(most, sum(_pss(one) for one in _family(process.pid)))
+        time.sleep(0.2)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
+    return {"seconds": time.monotonic() - began, "mib": most / 1024}
+
+
+def _family(pid: int) -> list[int]:
+    found = [pid]
+    for one in found:
+        try:
+            children = [task / "children" for task in Path(f"/proc/{one}/task").iterdir()]
+            found += [int(child) for path in children for child in path.read_text().split()]
+        except OSError:
+            continue
+    return found
+
+
+def _pss(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().split("\n")
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+
+
+def prepare(path: str) -> None:
+    """Only prepare a recipe's data."""
+    from regard.training.prepare import prepare as prepared
+    from regard.training.recipe import load_recipe
+
+    print(prepared(load_recipe(path)).summary(), file=sys.stderr)
+
+
+def pipeline(path: str, updates: int) -> None:
+    """Batches alone: target tokens a second of a recipe's stream, one thread."""
+    from regard.batches import Stream
+    from regard.training.prepare import limits
+    from regard.training.prepare import prepare as prepared
+    from regard.training.recipe import load_recipe
+
+    its = load_recipe(path)
+    data = prepared(its)
+    budget = its.training.batch_tokens
+    assert isinstance(budget, int)
+    stream = Stream(data.train, budget, 1, objective=data.objective, limits=limits(its))
+    next(stream)
+    began = time.monotonic()
+    tokens = sum(batch.target_tokens for batch in islice(stream, updates))
+    print(f'{{"target_per_second": {tokens / (time.monotonic() - began)}}}')
+
+
+def main(arguments: list[str]) -> int:
+    """Command line of this benchmark."""
+    its = parser("corpus", __doc__, rounds=1)
+    its.add_argument("--pairs", type=int, default=10_000_000)
+    its.add_argument("--updates", type=int, default=200)
+    its.add_argument("--folder", type=Path, default=Path.home() / ".cache" / "regard" / "corpus")
+    its.add_argument("--step", nargs=2, metavar=("NAME", "RECIPE"), help="what this program calls itself for")
+    options = its.parse_args(arguments)
+    if options.step:
+        name, path = options.step
+        prepare(path) if name == "prepare" else pipeline(path, options.updates)
+        return 0
+    make(options.folder, options.pairs)
+    cache, own = options.folder / "cache", [sys.executable, "-W", "ignore", "-m"]
+    report: dict[str, Any] = {"machine": machine(), "pairs": options.pairs}
+    for few in (True, False):
+        path, name = recipe(options.folder, few, options.updates), "few" if few else "all"
+        found = {"prepare": watched([*own, "benchmarks", "corpus", "--step", "prepare", str(path)], cache)}
+        output = options.folder / f"run-{name}-{int(time.time())}"
+        found["train"] = watched([*own, "regard", "train", str(path), f"output={output}"], cache)
+        log = [
+            line for line in (output / "log.jsonl").read_text(encoding="utf-8").split("\n") if "target_per_second" in line
+        ]
+        found["train"]["target_per_second"] = float(yaml.safe_load(log[-1])["target_per_second"])
+        report[name] = found
+    line = [*own, "benchmarks", "corpus", "--updates", str(20 * options.updates), "--step", "pipeline", str(path)]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "REGARD_CACHE": str(cache)}
+    said = subprocess.run(line, check=True, capture_output=True, text=True, env=environment).stdout
+    report["pipeline"] = yaml.safe_load(said.strip().split("\n")[-1])
+    every, few_ = report["all"], report["few"]
+    report["more_mib"] = every["train"]["mib"] - few_["train"]["mib"]
+    report["times_training"] = report["pipeline"]["target_per_second"] / every["train"]["target_per_second"]
+    report["pairs_per_second"] = options.pairs / every["prepare"]["seconds"]
+    return told(report, options.json)

@@ -1,0 +1,159 @@
+"""One model on many devices: torch's own DDP or FSDP2 around it, activation checkpointing inside it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from functools import wraps
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
+
+from regard.architecture import Model, Targets
+from regard.batches import Batch
+from regard.errors import UserError
+from regard.training import ranks
+from regard.training.sections import Training
+
+Kind = Literal["none", "ddp", "fsdp"]
+
+
+class Summed(nn.Module):
+    """A model with its loss: Batch -> Float[], summed over the predicted positions, penalties included. What DDP and FSDP
+    wrap, for they want a tensor out."""
+
+    def __init__(self, model: Model, smoothing: float) -> None:
+        super().__init__()
+        self.model, self.smoothing = model, smoothing
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The loss of a batch with targets."""
+        assert batch.targets is not None
+        answer = self.model(
+            batch.inputs,
+            batch.outputs,
+            segments=batch.segments,
+            layout=batch.layout,
+            output_layout=batch.output_layout,
+            targets=Targets(batch.targets, self.smoothing),
+        )
+        return answer.loss_sum + sum(answer.penalties.values())
+
+
+def kind_of(its: Training) -> Kind:
+    """How a recipe's training is spread over the processes there are: not at all where there is one. UserError for what
+    cannot be."""
+    if its.parallel == "none" and ranks.world() > 1:
+        raise UserError(f"training.parallel: none is for one process, and there are {ranks.world()}: choose ddp or fsdp")
+    if ranks.world() == 1:
+        return "none"
+    if its.parallel != "fsdp":
+        return "ddp"
+    if its.optimizer == "muon":
+        raise UserError("training.optimizer: muon turns whole matrices, which fsdp cuts: choose adamw, or parallel: ddp")
+    if its.lora.rank:
+        raise UserError("training.lora: low-rank updates are small; they need no fsdp: choose training.parallel: ddp")
+    if its.precision == "fp16":
+        raise UserError("training.precision: fsdp has no fp16 here: choose bf16")
+    if its.batch_tokens == "auto":
+        raise UserError(
+            "training.batch_tokens: auto tries sizes on one process alone: with fsdp give a number"
+        )
+    return "fsdp"
+
+
+def blocks_of(model: Any) -> list[nn.Module]:
+    """The blocks of a model's halves, in order; [] where its layers are no blocks (recurrent nets)."""
+    halves = [half for half in (model.encoder, model.decoder) if half is not None]
+    return [block for half in halves for block in getattr(half, "blocks", ())]
+
+
+def checkpoint_activations(model: Model) -> None:
+    """Activation checkpointing (Chen et al. 2016), in place: of each block only what it read is kept, and its forward pass
+    is done again in the backward pass. UserError for a model without blocks."""
+    blocks = blocks_of(model)
+    if not blocks:
+        raise UserError("training.activation_checkpointing: this model has no blocks to compute anew: leave it false")
+    for block in blocks:
+        block.forward = _again(block.forward)
+
+
+def _again(forward: Any) -> Any:
+    @wraps(forward)
+    def run(*args: Any, **named: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return forward(*args, **named)
+        return checkpoint(forward, *args, use_reentrant=False, **named)
+
+    return run
+
+
+def wrap(model: Model, its: Training, kind: Kind, device: torch.device) -> nn.Module:
+    """A model on its device with its loss, spread over the processes as `kind` says. fsdp: each block and the rest are cut
+    over all of them; weights, gradients and the optimiser's memory are fp32, and with bf16 what is exchanged is half as
+    much."""
+    whole = Summed(model, its.label_smoothing)
+    if kind != "fsdp":
+        whole.to(device)
+        if kind == "none":
+            return whole
+        return DistributedDataParallel(whole, gradient_as_bucket_view=True)
+    mesh = init_device_mesh(device.type, (ranks.world(),))
+    half = its.precision == "bf16"
+    policy = MixedPrecisionPolicy(
+        param_dtype=torch.bfloat16 if half else None, reduce_dtype=torch.float32, cast_forward_inputs=False
+    )
+    for block in blocks_of(model):
+        fully_shard(block, mesh=mesh, mp_policy=policy)
+    fully_shard(whole, mesh=mesh, mp_policy=policy)
+    return whole
+
+
+def unsynchronised(model: nn.Module) -> contextlib.AbstractContextManager[Any]:
+    """Gradients within the block stay on this process and add up. FSDP exchanges them all the same: whole gradients would
+    take the memory that it is there to save."""
+    return model.no_sync() if isinstance(model, DistributedDataParallel) else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def gathered(model: nn.Module) -> Iterator[None]:
+    """Within the block each process has the whole weights of a model that FSDP cuts, and runs it without the others. They
+    are for reading. All processes enter and leave."""
+    parts = [module for module in model.modules() if isinstance(module, FSDPModule)]
+    for part in parts:
+        part.unshard()
+        part.set_reshard_after_forward(False, recurse=False)
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.reshard()
+            part.set_reshard_after_forward(part is not model, recurse=False)
+
+
+def like(value: Tensor, pattern: Tensor) -> Tensor:
+    """A whole tensor as `pattern` is: on its device and, if FSDP has cut that, this process's piece of it."""
+    value = value.to(pattern.device)
+    if isinstance(pattern, DTensor) and not isinstance(value, DTensor) and value.shape == pattern.shape:
+        return distribute_tensor(value, pattern.device_mesh, pattern.placements, src_data_rank=None)
+    return value
+
+
+def put(model: nn.Module, values: Mapping[str, Tensor]) -> None:
+    """Put whole tensors into a model's parameters of the same names, cut or not."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name in values:
+                parameter.copy_(like(values[name], parameter))
+
+
+def norm_of(parameters: list[nn.Parameter], longest: float) -> float:
+    """The length of the whole gradient, over all pieces; a longer one than `longest` is shortened to it."""
+    norm: Any = torch.nn.utils.clip_grad_norm_(parameters, longest)
+    return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)

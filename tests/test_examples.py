@@ -1,0 +1,81 @@
+"""The scripts in examples/: they are what they say, and run where what they need is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.sh")), ids=lambda path: path.name)
+def test_shell_scripts_are_sound(path: Path) -> None:
+    assert os.access(path, os.X_OK)
+    subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+def test_the_machines_are_read() -> None:
+    from regard.training.machines import read_machines
+
+    assert read_machines(EXAMPLES / "machines.yaml").count == 16
+
+
+def ray_example() -> Any:
+    spec = importlib.util.spec_from_file_location("ray_translate", EXAMPLES / "ray_translate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_ray_class_maps_batches(shared: Any, translator_for: Any, few_lines: Any, tmp_path: Path) -> None:
+    """Without Ray: what map_batches would call."""
+    translator = translator_for(shared)
+    translator.save(tmp_path)
+    translate = ray_example().Translate(str(tmp_path), "text", num_beams=2, max_length=5)
+    found = translate({"text": few_lines[0][:3], "number": [1, 2, 3]})
+    assert found["number"] == [1, 2, 3]
+    assert found["translation"] == translator.translate(few_lines[0][:3], num_beams=2, max_length=5)
+
+
+@pytest.mark.slow
+def test_the_ray_example_on_a_local_cluster(shared: Any, translator_for: Any, few_lines: Any, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed (pip install 'ray[data]')")
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    translator = translator_for(shared)
+    translator.save(tmp_path / "model")
+    (tmp_path / "in").mkdir()
+    parquet.write_table(pyarrow.table({"text": few_lines[0], "n": list(range(9))}), tmp_path / "in" / "a.parquet")
+    script, model, out = EXAMPLES / "ray_translate.py", tmp_path / "model", tmp_path / "out"
+    environment = {**os.environ, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    line = [sys.executable, str(script), str(model), str(tmp_path / "in"), "text", str(out)]
+    subprocess.run(line, check=True, env=environment, timeout=600)
+    rows = [row for file in sorted(out.glob("*.parquet")) for row in parquet.read_table(file).to_pylist()]
+    found = {row["n"]: row["translation"] for row in rows}
+    assert [found[n] for n in range(9)] == translator.translate(few_lines[0])
+
+
+@pytest.mark.slow
+def test_the_elastic_script_trains_to_the_end(tmp_path: Path) -> None:
+    lines = "".join(f"{a} {b}\t{b} {a} {b}\n" for a in "abcdefgh" for b in "abcdefgh")
+    (tmp_path / "train.tsv").write_text(lines, encoding="utf-8")
+    (tmp_path / "valid.tsv").write_text("a b\tb a b\n", encoding="utf-8")
+    recipe = {
+        "data": {"train": "train.tsv", "valid": "valid.tsv"},
+        "tokenizer": {"kind": "words", "vocab_size": 40},
+        "model": {"architecture": "transformer", "d_model": 16, "d_ff": 32, "num_layers": 1, "num_heads": 2},
+        "training": {"max_steps": 6, "batch_tokens": 100, "device": "cpu", "threads": 1},
+    }
+    (tmp_path / "toy.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    settings = {"NODES": "1:1", "GPUS": "2", "HEAD": "localhost:0", "PYTHON": sys.executable, "REGARD_CACHE": str(tmp_path)}
+    line = ["bash", str(EXAMPLES / "elastic.sh"), str(tmp_path / "toy.yaml"), str(tmp_path / "out")]
+    subprocess.run(line, check=True, env={**os.environ, **settings, "CUDA_VISIBLE_DEVICES": ""}, timeout=600)
+    assert (tmp_path / "out" / "model.safetensors").is_file()

@@ -1,0 +1,95 @@
+"""What tests of several processes let torchrun run: a few updates of toy recipes in many settings, one launch for all.
+
+`python -m torch.distributed.run … many_ranks.py FOLDER` trains each of VARIANTS and writes FOLDER/ranks-N.json, N the number
+of processes; without torchrun there is one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.training import parallel, ranks
+from regard.training.loop import steps, train
+from regard.training.prepare import prepare
+from regard.training.recipe import Recipe, load_recipe
+from regard.training.run import Run
+
+STEPS = 5
+FSDP = ["training.parallel=fsdp", "training.optimizer=adamw"]
+MIXTURE = ["training.accumulate=4"]
+VARIANTS: dict[str, tuple[str, list[str]]] = {
+    "plain": ("toy", []),
+    "accumulated": ("toy", ["training.accumulate=3"]),
+    "muon": ("toy", ["training.optimizer=muon", "training.accumulate=2"]),
+    "frozen": ("toy", ["training.freeze=encoder.embed.*", "training.ema=0.9"]),
+    "cut": ("toy", FSDP),
+    "cut_everything": (
+        "toy",
+        [*FSDP, "training.activation_checkpointing=true", "training.ema=0.9", "training.accumulate=2"],
+    ),
+    "mixture": ("mixture", MIXTURE),
+    "cut_mixture": ("mixture", [*MIXTURE, *FSDP]),
+    "half": ("toy", [*FSDP, "training.precision=bf16"]),
+}
+
+
+def recipe_of(folder: Path, name: str) -> Recipe:
+    """A variant's recipe: without dropout, which each rank draws for itself."""
+    file, settings = VARIANTS[name]
+    settings = settings if ranks.started() else [one for one in settings if "parallel" not in one]
+    return load_recipe(folder / f"{file}.yaml", ["model.dropout=0.0", *settings])
+
+
+def tried(folder: Path, name: str) -> dict[str, Any]:
+    """Losses, gradient norms, a look at the validation data and the sum of squares of the weights after some updates."""
+    recipe = recipe_of(folder, name)
+    output = folder / f"{name}-{ranks.world()}"
+    run = Run(recipe, ranks.in_turn(lambda: prepare(recipe)), output)
+    seen = [(step.loss, step.grad_norm) for step in islice(steps(run), STEPS)]
+    from regard.training import tasks
+
+    with run.in_use() as model:
+        look = tasks.find(recipe.task.kind).look(model, recipe, run.prepared)
+        squares = sum(float(p.detach().double().square().sum()) for p in model.parameters())
+    saved = run.save()
+    return {"seen": seen, "loss": look.loss, "samples": look.samples, "squares": squares, "saved": str(saved)}
+
+
+def agreed() -> dict[str, Any]:
+    """What the functions of `ranks` give on each process."""
+    found = {
+        "total": ranks.total([1.0, ranks.rank()]),
+        "spread": ranks.spread(list(range(7)), lambda some: [2 * one for one in some]),
+        "few": ranks.spread([5], lambda some: [one + 1 for one in some]),
+        "first": ranks.first(lambda: f"rank {ranks.rank()}"),
+        "turn": ranks.in_turn(lambda: ranks.rank()),
+    }
+    return {"each": ranks.gather(found)}
+
+
+def main(folder: Path) -> None:
+    """Run all and write what came out."""
+    torch.set_num_threads(1)
+    ranks.join(cpu=True)
+    found: dict[str, Any] = {"ranks": agreed()}
+    for name in VARIANTS:
+        found[name] = tried(folder, name)
+    whole = load_recipe(folder / "toy.yaml", ["model.dropout=0.0"])
+    result = train(whole, folder / f"whole-{ranks.world()}")
+    found["whole"] = {"steps": result.steps, "scores": result.scores, "best": result.best}
+    found["kind"] = parallel.kind_of(whole.training)
+    if ranks.main():
+        (folder / f"ranks-{ranks.world()}.json").write_text(json.dumps(found), encoding="utf-8")
+    ranks.leave()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main(Path(sys.argv[1]))
