@@ -45,3 +45,28 @@ def fit(x: Sequence[float], y: Sequence[float]) -> Slope:
 def log_fit(x: Sequence[float], y: Sequence[float]) -> Slope:
     """The exponent of a power law y ~ x^slope."""
     return fit([math.log(value) for value in x], [math.log(value) for value in y])
+
+
+def noise(count: int, share: float = 0.5) -> float:
+    """Four standard errors of a share that is measured on `count` answers; 0.5 is where they are largest."""
+    return 4 * math.sqrt(share * (1 - share) / count)
+
+
+def noise_between(count: int) -> float:
+    """Four standard errors of the difference of two shares, each measured on `count` answers."""
+    return 4 * math.sqrt(0.5 / count)
+
+
+STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+"""Student's t, two-sided at 95 %, for 1 to 9 degrees of freedom."""
+
+
+def surely(values: Sequence[float]) -> float:
+    """The lower end of the 95 % interval of the mean of two to ten values: above 0, they are not so by chance."""
+    each = torch.tensor(list(values), dtype=torch.float64)
+    return float(each.mean()) - STUDENT[len(each) - 2] * float(each.std()) / math.sqrt(len(each))
+
+
+SHARES = Text(en="four standard errors of so many answers", zh="相应回答数的四个标准误")
+BUDGET = Text(en="equal budgets to 5 %", zh="预算相差不超过 5 %")
+INTERVAL = Text(en="lower end of the 95 % interval over the seeds (Student)", zh="各种子上 95 % 区间的下端（学生 t）")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from regard.architecture import Description, Model
+from regard.inspection.flops import on_meta
 from regard.layers.attention import Attends, Attention, ScaledDot
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
@@ -16,6 +18,8 @@ from regard.layers.heads import NextToken
 from regard.layers.masks import Causal, Everything, Mask
 from regard.layers.positions import NoPositions, Positions
 from regard.layers.recurrent import Cell, Recurrent
+from regard.layers.recurrent_decoder import RecurrentDecoder
+from regard.layers.scores import Score
 from regard.layers.stack import Stack, Turning
 
 D_MODEL, NUM_HEADS, VOCAB = 64, 4, 100
@@ -31,11 +35,12 @@ def stack(
     vocab_size: int = VOCAB,
     cross: bool = False,
     attend: Attends | None = None,
+    num_heads: int = NUM_HEADS,
 ) -> Stack:
-    """Post-norm blocks of 4 heads. position: in the embeddings, none by default; turning: within attention."""
+    """Post-norm blocks. position: in the embeddings, none by default; turning: within attention."""
     mask = Everything() if mask is None else mask
-    heads = Attention(NUM_HEADS, mask=mask, attend=attend or ScaledDot())
-    across = Attention(NUM_HEADS, cross=True) if cross else None
+    heads = Attention(num_heads, mask=mask, attend=attend or ScaledDot())
+    across = Attention(num_heads, cross=True) if cross else None
     block = Block(heads, Dense(2 * d_model), across)
     return Stack(d_model, Tokens(vocab_size, position or NoPositions()), (block,) * num_layers, position=turning)
 
@@ -43,6 +48,28 @@ def stack(
 def recurrent(cell: Cell = "rnn", d_model: int = D_MODEL, vocab_size: int = VOCAB) -> Recurrent:
     """One layer that reads from left to right."""
     return Recurrent(d_model, Tokens(vocab_size), cell, both_ways=False)
+
+
+def writer(
+    d_model: int, vocab_size: int, score: Score | None = None, context: Literal["start", "every_step"] = "start"
+) -> Description:
+    """A GRU that reads from left to right and one that writes, with attention by `score`, or with one fixed vector alone."""
+    decoder = RecurrentDecoder(d_model, Tokens(vocab_size), attention=score, context=context, bridge=False)
+    return Description(NextToken(vocab_size), recurrent("gru", d_model, vocab_size), decoder)
+
+
+def fitted(make: Callable[[int], Description], weights: int) -> Description:
+    """Of make(1), make(2), … the description whose number of weights lies nearest."""
+    low, high = 1, 1024
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if weights_of(make(middle)) > weights else (middle, high)
+    return min(make(low), make(high), key=lambda its: abs(weights_of(its) - weights))
+
+
+def weights_of(description: Description) -> int:
+    """How many weights a model of that description has."""
+    return number_of_weights(on_meta(description))
 
 
 def language_model(turning: Turning | None = None, position: Positions | None = None, num_layers: int = 2) -> Description:

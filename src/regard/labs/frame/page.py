@@ -86,7 +86,8 @@ def section(result: Result) -> str:
         parts.append(f'<p class="bad">{both(FRAME["sabotaged"])}: {both(result.sabotage)}</p>')
     parts.append(
         f'<p class="verdict"><strong>{both(FRAME["verdict"])}: {both(VERDICTS[result.verdict])}.</strong> '
-        f"{both(SENTENCES[result.verdict])} {_judged(result)}</p><p>{both(result.finding)}</p>"
+        f"{both(SENTENCES[result.verdict] if result.checks else FRAME['waiting'])} "
+        f"{_judged(result)}</p><p>{both(result.finding)}</p>"
     )
     parts.append(f"<h3>{both(FRAME['claims'])}</h3>{_quotes(result)}")
     parts.append(f"<h3>{both(FRAME['design'])}</h3><ul>{_design(result)}</ul>")

@@ -68,7 +68,8 @@ def lines(result: Result, language: str = "en") -> list[str]:
 def verdict_lines(result: Result, language: str = "en") -> list[str]:
     """The verdict, of each quote where they differ, and whether it is the documented one."""
     word = VERDICTS[result.verdict].say(language)
-    out = [f"{FRAME['verdict'].say(language)}: {word}. {SENTENCES[result.verdict].say(language)}"]
+    sentence = SENTENCES[result.verdict] if result.checks else FRAME["waiting"]
+    out = [f"{FRAME['verdict'].say(language)}: {word}. {sentence.say(language)}"]
     if len(set(result.quote_verdicts)) > 1:
         out += [f"  {n + 1}. {VERDICTS[its].say(language)}" for n, its in enumerate(result.quote_verdicts)]
     if result.sabotage is not None:

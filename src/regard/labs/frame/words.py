@@ -59,6 +59,7 @@ FRAME = {
     "seconds": Text(en="seconds", zh="秒"),
     "title": Text(en="The attention notes, measured", zh="测量注意力讲义"),
     "again": Text(en="Again", zh="重新运行"),
+    "waiting": Text(en="Nothing was measured yet.", zh="尚未测量。"),
 }
 
 
