@@ -3,8 +3,8 @@
     python -m benchmarks flags runs/en-fr --data multi30k --split test --json benchmarks/results/flags.json
 
 Good ones: the model's own translations and the references. Faults: a block of words said over and over (loop), the source
-itself (copy), the translation of another sentence (swapped), the second half left out (half). For each fault: how many of the
-planted are flagged (recall), how many good translations are (alarms), and the precision where half of all are faulty.
+itself (copy), the translation of another sentence (swapped), the second half left out (half). For each fault: how many of
+the planted are flagged (recall), how many good translations are (alarms), and the precision where half of all are faulty.
 `auc`: how well the number behind the flag tells the two apart, whatever the threshold.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.measure import machine
@@ -96,10 +96,10 @@ def measure(translator: Any, sources: Sequence[str], references: Sequence[str], 
     for origin, texts in (("translations", own), ("references", list(references))):
         rows = [(source, text) for source, text in zip(sources, texts) if len(text.split()) > 3]
         given, good = [source for source, _ in rows], [text for _, text in rows]
-        judge: Callable[[Sequence[str]], list[Any]] = lambda made, given=given: translator.judge(given, made)
-        fine = judge(good)
+        fine = translator.judge(given, good)
         found[origin] = {"sentences": len(rows)} | {
-            name: figures(fine, judge(texts), FAULTS[name]) for name, texts in planted(given, good, seed).items()
+            name: figures(fine, translator.judge(given, made), FAULTS[name])
+            for name, made in planted(given, good, seed).items()
         }
     return found
 

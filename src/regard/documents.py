@@ -147,11 +147,11 @@ def _edged(text: str) -> Unit:
     parts, before, after = cut(text), "", ""
     while len(parts) > 1:
         first, last, blank = parts[1], parts[-2], (not parts[0].strip(), not parts[-1].strip())
-        other, opening = first.replace("<", "</"), last.replace("/", "")
-        if blank[0] and (first.startswith("<x") or (other not in parts and opening != first)):
+        opening = last.replace("/", "")
+        if blank[0] and not (first.startswith("<g") and first.replace("<", "</") in parts):
             before += parts[0] + first
             del parts[:2]
-        elif blank[1] and (last.startswith("<x") or (last.startswith("</") and opening not in parts)):
+        elif blank[1] and not (last.startswith("</") and opening in parts):
             after = last + parts[-1] + after
             del parts[-2:]
         elif all(blank) and opening == first:
@@ -183,8 +183,8 @@ class DocumentJob:
         language: str | None = None,
         fits: Callable[[str], bool] | None = None,
     ) -> DocumentJob:
-        """format: a name of `regard.text.formats.FORMATS`. attributes: of HTML, translate alt texts, titles and the like too.
-        The rest: see Job. UserError: no such format, or the text is none of it."""
+        """format: a name of `regard.text.formats.FORMATS`. attributes: of HTML, translate alt texts and titles too. The
+        rest: see Job. UserError: no such format, or the text is none of it."""
         document = formats.read(format, text, attributes)
         return cls(document, Job.of([one.text for one in document.segments], split, language, fits))
 

@@ -12,6 +12,7 @@ import torch
 from regard.architecture import Model
 from regard.checkpoints.folders import save_model
 from regard.decoding.generate import BATCH_TOKENS, LONGEST, WINDOW, batches
+from regard.decoding.search import BROKEN
 from regard.errors import UserError
 from regard.layers.int8 import quantize
 from regard.layout import Layout
@@ -105,6 +106,8 @@ class Loaded:
                 layout = Layout.padded(lengths, device=self.model.device)
                 more = segments.to(self.model.device) if segmented else None
                 answer = self.model(ids.to(self.model.device), segments=more, layout=layout)
+                if any(its is not None and bool(its.isnan().any()) for its in (answer.logits, answer.vectors)):
+                    raise UserError(BROKEN)
                 for row, number in enumerate(group):
                     found[number] = take(answer, row, lengths[row])
         return found

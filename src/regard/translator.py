@@ -14,11 +14,17 @@ import torch
 
 from regard.architecture import Model
 from regard.checkpoints.folders import save_model
+from regard.decoding.alignment import forced
+from regard.decoding.alternatives import Alternative, alternatives
 from regard.decoding.banks import Demand
 from regard.decoding.confidence import Judge
-from regard.decoding.generate import BATCH_TOKENS, WINDOW, Job, run_job
+from regard.decoding.generate import BATCH_TOKENS, WINDOW, Job, Workers, run_job
+from regard.decoding.mbr import Mbr
 from regard.decoding.options import Hypothesis, Search, search_options
+from regard.decoding.quality import checked
+from regard.decoding.shortlist import Shortlist
 from regard.decoding.wishes import Plan, Wishes
+from regard.documents import TranslatedDocument, translate_document
 from regard.errors import UserError
 from regard.loaded import Loaded
 from regard.text.tokenizer import Tokenizers
@@ -30,12 +36,13 @@ log = logging.getLogger("regard.translator")
 class Translation:
     """One answer with what is known about it.
 
-    score: log_prob normalised by length, as the search ranks. token_log_probs: one a token, and one for the end mark if
-    finished. finished: False if the length limit cut the answer. truncated: the source was longer than the model reads
-    and lost its end. unknown: source tokens that the vocabulary lacks. alternatives: further answers, best first.
-    ids: of tokens. flags: names of what is suspicious (`regard.decoding.flags.FLAGS`), unkept: phrases and parts that were
-    promised and are not there. words: text and log_prob of each. With `confidence`: alignment: pairs of source word and
-    word, from 0; uncovered: source words hardly looked at; explained: share of its cost that the source takes away.
+    score: log_prob normalised by length, as the search ranks; with MBR the expected utility. token_log_probs: one a token,
+    and one for the end mark if finished. finished: False if the length limit cut the answer. truncated: the source was
+    longer than the model reads and lost its end. unknown: source tokens that the vocabulary lacks. alternatives: further
+    answers, best first. ids: of tokens. flags: names of what is suspicious (`regard.decoding.flags.FLAGS`), unkept: phrases
+    and parts that were promised and are not there. words: text and log_prob of each. With `confidence`: alignment: pairs of
+    source word and word, from 0; uncovered: source words hardly looked at; explained: share of its cost that the source
+    takes away; quality: an estimate of its chrF, from 0 to 100, where `regard evaluate --calibrate` has fitted one.
     """
 
     source: str
@@ -55,6 +62,7 @@ class Translation:
     alignment: str | None = None
     uncovered: list[str] = field(default_factory=list)
     explained: float | None = None
+    quality: float | None = None
 
     def json(self) -> dict[str, Any]:
         """The same as JSON types."""
@@ -72,6 +80,7 @@ class Translator(Loaded):
     ) -> None:
         super().__init__(model, tokenizers, meta)
         self.search = Search() if search is None else search
+        self.shortlist: Shortlist | None = None
 
     @overload
     def translate(self, texts: Sequence[str], *, details: Literal[False] = False, **options: Any) -> list[str]: ...
@@ -86,7 +95,7 @@ class Translator(Loaded):
         details: bool = False,
         prefix: Sequence[str] | None = None,
         batch_tokens: int = BATCH_TOKENS,
-        workers: int = 1,
+        workers: int | Workers = 1,
         first: int = 0,
         progress: Callable[[int, str], None] | None = None,
         **search: Any,
@@ -96,12 +105,14 @@ class Translator(Loaded):
         search: any option of `Search` by name (num_beams, length_penalty, num_return, sample …), None for this
         translator's own. prefix: for each text how its translation begins. An empty text has an empty translation. A
         source longer than the model reads loses its end, which is logged and flagged. Besides, the options of
-        `regard.decoding.wishes.Wishes`: require, forbid, glossary, keep, complete, replace_unknown, confidence. first: the
-        number of the first text, on which samples depend beside the seed. progress(number, text): called with further text
-        of a translation as it becomes certain: in beam search what all hypotheses share. UserError for wrong options.
+        `regard.decoding.wishes.Wishes`: require, forbid, glossary, keep, complete, replace_unknown, confidence; and those of
+        `regard.decoding.mbr.Mbr`: mbr, candidates. first: the number of the first text, on which samples depend beside the
+        seed. progress(number, text): called with further text of a translation as it becomes certain: in beam search what
+        all hypotheses share. UserError for wrong options.
         """
         if isinstance(texts, str):
             raise UserError('translate takes a list of texts, not one text: write translate(["…"])')
+        mbr, search = Mbr.divided(search)
         wishes, named = Wishes.divided(search)
         options = self._options(named)
         plans = wishes.plans(texts, self.tokenizers, prefix) if wishes else [Plan(text) for text in texts]
@@ -110,9 +121,11 @@ class Translator(Loaded):
         sources = [ids for ids, _ in framed]
         begin = self._begun(prefix, options, plans)
         bos, eos = self.marks()
-        tell = None if progress is None else self._follow(progress)
-        job = Job(options, bos, eos, batch_tokens, first, tell)
+        tell = None if progress is None or mbr else self._follow(progress)
+        job = Job(mbr.widened(options) if mbr else options, bos, eos, batch_tokens, first, tell, self.shortlist)
         found = self._run(job, sources, begin, workers, details or bool(wishes))
+        if mbr:
+            found = mbr.chosen(found, self.tokenizers.target.decode_batch, options, options.num_return)
         answers = [
             [replace(one, source_cut=True) for one in each] if over else each for each, (_, over) in zip(found, framed)
         ]
@@ -122,12 +135,47 @@ class Translator(Loaded):
         if not details and not wishes:
             return self.tokenizers.target.decode_batch([answer[0].ids for answer in answers])
         made = [self._detail(*each) for each in zip(texts, sources, answers)]
-        judge = Judge(self.model, self.tokenizers, lambda ids: self.frame(ids)[0][0], (bos, eos), wishes, batch_tokens)
-        judge.complete(plans, sources, made)
+        self._judge(wishes, batch_tokens).complete(plans, sources, made)
         return made if details else [one.text for one in made]
 
+    def judge(
+        self, texts: Sequence[str], translations: Sequence[str], batch_tokens: int = BATCH_TOKENS
+    ) -> list[Translation]:
+        """What this model thinks of translations that are there already, of whatever origin: all that `translate` tells with
+        `confidence`. UserError: there is not one for each text."""
+        if len(texts) != len(translations):
+            raise UserError(f"{len(translations)} translations for {len(texts)} texts: there must be one for each")
+        sources = [self._framed(ids, text) for ids, text in zip(self.tokenizer.encode_batch(list(texts)), texts)]
+        ids = self.tokenizers.target.encode_batch(list(translations))
+        passes = forced(self.model, [one for one, _ in sources], [(one, True) for one in ids], *self.marks(), batch_tokens)
+        made = []
+        for text, said, written, (source, over), its in zip(texts, translations, ids, sources, passes):
+            total = sum(its.log_probs)
+            answer = Hypothesis(written, total / (len(written) + 1), total, its.log_probs, True, over)
+            made.append(replace(self._detail(text, source, [answer]), text=said))
+        plans = [Plan(text) for text in texts]
+        self._judge(Wishes(confidence=True), batch_tokens).complete(plans, [one for one, _ in sources], made)
+        return made
+
+    def _judge(self, wishes: Wishes, batch_tokens: int) -> Judge:
+        formula = self.meta.get("quality")
+        known = None if formula is None else checked(formula)
+        return Judge(
+            self.model, self.tokenizers, lambda ids: self.frame(ids)[0][0], self.marks(), wishes, batch_tokens, known
+        )
+
+    def alternatives(self, text: str, prefix: str = "", count: int = 5, **search: Any) -> list[Alternative]:
+        """What may follow `prefix`, the beginning of a translation of this text, likeliest first: at most `count` next
+        tokens, and the best translation that goes on with each. search: options, as in `translate`."""
+        return alternatives(self, text, prefix, count, self._options(search))
+
+    def translate_document(self, text: str, format: str = "text", **options: Any) -> TranslatedDocument:
+        """A document translated in place: subtitles, Markdown, HTML, a catalogue of gettext, plain text. format: a name of
+        `regard.text.formats.FORMATS`. options: see `regard.documents.translate_document`."""
+        return translate_document(self, text, format, **options)
+
     def _run(
-        self, job: Job, sources: Sequence[Sequence[int]], begin: Any, workers: int, scored: bool
+        self, job: Job, sources: Sequence[Sequence[int]], begin: Any, workers: Any, scored: bool
     ) -> list[list[Hypothesis]]:
         """The answers to framed sources; another engine answers here in its own way. scored: the log-probability of each
         token is asked for (here it is always known)."""
@@ -139,6 +187,14 @@ class Translator(Loaded):
         while chunk := list(islice(left, window)):
             yield from self.translate(chunk, first=first, **options)
             first += len(chunk)
+
+    def use_shortlist(self, folder: str | Path) -> None:
+        """From now on score only target tokens that the shortlist of this folder holds for a batch's sources: faster, and
+        log-probabilities are those among them. UserError: the folder has none, or one that does not fit."""
+        its = self.model.description
+        self.shortlist = Shortlist.open(folder, its.encoder.embed.vocab_size, its.head.vocab_size)
+        if self.shortlist is None:
+            raise UserError(f"{folder}: has no shortlist; make one with regard shortlist {folder}")
 
     def _follow(self, progress: Callable[[int, str], None]) -> Callable[[int, list[int]], None]:
         """`progress` told of tokens; bytes of half a character wait for the others."""

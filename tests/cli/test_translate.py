@@ -199,7 +199,7 @@ SCRIPT = """
 import sys, types
 fake = types.ModuleType("regard.translator")
 class T:
-    source = text = ""; score = log_prob = 0.0; finished = True; truncated = False; alternatives = (); unkept = ()
+    source = text = ""; score = log_prob = 0.0; finished = True; truncated = False; alternatives = (); unkept = flags = ()
     def __init__(self, text): self.source, self.text = text, text.upper()
 class M:
     def translate(self, texts, **options): return [T(text) for text in texts]

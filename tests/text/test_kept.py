@@ -49,7 +49,7 @@ def test_put_back_follows_the_links() -> None:
     rest, outs = take_out(text, find(text, EVERY))
     links = [(0, 0), (1, 2), (2, 1), (3, 3), (4, 4), (5, 5), (6, 6)]
     assert put_back(rest, outs, "La maison rouge est près de mer.", links) == (
-        "La maison <b>rouge</b> est <i>près de mer.</i><br/>"
+        "La maison <b>rouge</b> est <i>près de mer</i>.<br/>"
     )
 
 

@@ -6,6 +6,7 @@ import math
 import sys
 import unicodedata
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from regard.cli.streams import argument, one_line
@@ -136,10 +137,8 @@ class Terminal:
 
 def converse(translator: Any, options: dict[str, Any]) -> None:
     """Talk with whoever sits at the terminal; arrow keys bring back lines of this session where readline is there."""
-    try:
+    with suppress(ImportError):  # Windows has none
         import readline  # noqa: F401
-    except ImportError:  # Windows
-        pass
     Terminal(translator, options).run()
 
 

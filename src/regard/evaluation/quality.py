@@ -57,7 +57,9 @@ class Calibration:
 
     def json(self) -> dict[str, Any]:
         """One JSON-able object."""
-        bins = [{"estimated": round(one.estimated, 2), "chrf": round(one.real, 2), "sentences": one.count} for one in self.bins]
+        bins = [
+            {"estimated": round(one.estimated, 2), "chrf": round(one.real, 2), "sentences": one.count} for one in self.bins
+        ]
         return {"correlation": round(self.correlation, 4), "error": round(self.error, 2), "bins": bins}
 
 

@@ -101,7 +101,13 @@ def put_back(source: str, outs: Sequence[Out], text: str, links: Sequence[tuple[
             place(children[number], start, low)
 
     place(roots, 0, len(tos))
-    return _written(text, tos, [(placed[n], nodes[n]) for n in _in_order(roots, children, placed)], outs)
+    tight = [(_is_mark(source, out.place - 1), _is_mark(source, out.place)) for out in outs]
+    return _written(text, tos, [(placed[n], nodes[n]) for n in _in_order(roots, children, placed)], outs, tight)
+
+
+def _is_mark(text: str, place: int) -> bool:
+    """Whether there is a character of punctuation."""
+    return 0 <= place < len(text) and not text[place].isspace() and not text[place].isalnum()
 
 
 def _tree(outs: Sequence[Out]) -> tuple[list[tuple[int, int]], list[list[int]], list[int]]:
@@ -172,23 +178,42 @@ def _written(
     words: Sequence[tuple[int, int]],
     nodes: Sequence[tuple[tuple[int, int], tuple[int, int]]],
     outs: Sequence[Out],
+    tight: Sequence[tuple[bool, bool]],
 ) -> str:
-    """The text with openings before words, closings after words, and the closings of the inner elements first."""
+    """The text with openings before words, closings after words, and the closings of the inner elements first. tight:
+    whether punctuation stood before and after each part: then a tag leaves that of its word outside, and so do those inside
+    it."""
     before: dict[int, str] = {}
     after: dict[int, str] = {}
+    opened: dict[int, str] = {}
+    closed: dict[int, str] = {}
     for (start, end), (first, last) in nodes:
         if first == last:
             left, right = outs[first].spaces
             glue = " " if right or (left and start == len(words)) else ""
             body = glue + outs[first].text if start == len(words) else outs[first].text + glue
-            before[start] = before.get(start, "") + body
         elif start == end:
-            before[start] = before.get(start, "") + outs[first].text + outs[last].text
+            body = outs[first].text + outs[last].text
         else:
-            before[start] = before.get(start, "") + outs[first].text
-            after[end - 1] = outs[last].text + after.get(end - 1, "")
+            body = outs[first].text
+            side = closed if tight[last][1] or end - 1 in closed else after
+            side[end - 1] = outs[last].text + side.get(end - 1, "")
+        side = opened if start in opened or (start < end and tight[first][0]) else before
+        side[start] = side.get(start, "") + body
     result, at = "", 0
     for number, (start, end) in enumerate(words):
-        result += text[at:start] + before.get(number, "") + text[start:end] + after.get(number, "")
+        left, right = _bare(text, start, end)
+        result += text[at:start] + before.get(number, "") + text[start:left] + opened.get(number, "") + text[left:right]
+        result += closed.get(number, "") + text[right:end] + after.get(number, "")
         at = end
     return result + text[at:] + before.get(len(words), "")
+
+
+def _bare(text: str, start: int, end: int) -> tuple[int, int]:
+    """The range of a word without punctuation around it; of one that is nothing else, its own."""
+    left, right = start, end
+    while left < right and _is_mark(text, left):
+        left += 1
+    while right > left and _is_mark(text, right - 1):
+        right -= 1
+    return (left, right) if left < right else (start, end)

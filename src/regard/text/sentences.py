@@ -68,7 +68,7 @@ def _pieces(line: str, language: str) -> list[str]:
     try:
         from sentencex import segment  # pyright: ignore
     except ImportError:
-        raise UserError("splitting texts into sentences needs sentencex: pip install 'regard[serve]'") from None
+        raise UserError("splitting texts into sentences needs sentencex: pip install 'regard[documents]'") from None
     # It counts white space as one byte, and panics where that is not so: every such character becomes a plain space first,
     # and the lengths of what it finds cut the line itself.
     plain = _SPACE.sub(" ", line)

@@ -43,9 +43,8 @@ class Segment:
 
 
 def segment(pieces: Sequence[Piece], joint: Collection[int] = ()) -> Segment | None:
-    """The segment that pieces in a row make; None if there is nothing to translate in them. An opening without its closing
-    stands alone. joint: the numbers of the pieces that are joints."""
-    pieces = list(_without_marks(pieces))
+    """The segment that pieces in a row make; None if there is nothing to translate in them, or the text itself has what
+    looks like a mark. An opening without its closing stands alone. joint: where the pieces begin that are joints."""
     partner = _pairs(pieces)
     text, marks, joints, count = "", {}, [], 0
     names: dict[int, str] = {}
@@ -63,22 +62,13 @@ def segment(pieces: Sequence[Piece], joint: Collection[int] = ()) -> Segment | N
         text += mark
         if piece.start in joint:
             joints.append(mark)
-    if not any(character.isalpha() for character in MARK.sub("", text)):
+    if MARK.findall(text) != list(marks) or not any(character.isalpha() for character in MARK.sub("", text)):
         return None
     return Segment(pieces[0].start, pieces[-1].end, text, marks, tuple(joints))
 
 
-def _without_marks(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """The pieces; a text that looks like a neutral mark stands alone instead."""
-    for piece in pieces:
-        if piece.kind == "text" and MARK.search(piece.text):
-            yield Piece("alone", piece.start, piece.end)
-        else:
-            yield piece
-
-
 def _pairs(pieces: Sequence[Piece]) -> dict[int, int]:
-    """For the number of each piece of a pair that of the other, as the nearest opening of the same name that is still open."""
+    """For the number of each piece of a pair that of the other: the nearest opening of the same name that is still open."""
     found: dict[int, int] = {}
     waiting: list[int] = []
     for number, piece in enumerate(pieces):

@@ -118,12 +118,15 @@ class Catalogue(Document):
                 if name.startswith("msgstr") and entry.fields.get("msgid"):
                     found += self.source[at:start].rstrip() + name
                     at = stop
-        return re.sub(r"[\r\n]+", "\n", found + self.source[at:].rstrip())
+        return re.sub(r"[\r\n]+", "\n", (found + self.source[at:]).strip())
 
     def changed(self, text: str) -> bool:
         pairs = zip(_entries(self.source), _entries(text.removeprefix(self.lead)))
         kept = all(
-            value == new.fields.get(name) for old, new in pairs for name, value in old.fields.items() if value or name == "msgid"
+            value == new.fields.get(name)
+            for old, new in pairs
+            for name, value in old.fields.items()
+            if value or name == "msgid"
         )
         return not kept or super().changed(text)
 
@@ -156,10 +159,13 @@ def _fuzzy(entry: _Entry, end: str) -> dict[tuple[int, int], str]:
     return {(place - len(line), place): "#, fuzzy," + line[2:]}
 
 
+def _header(entries: Sequence[_Entry]) -> str:
+    return next((entry.fields.get("msgstr", "") for entry in entries if entry.fields.get("msgid") == ""), "")
+
+
 def _plurals(entries: Sequence[_Entry]) -> int:
     """How many forms a noun has, as the header says; two where it says nothing."""
-    header = next((entry.fields.get("msgstr", "") for entry in entries if entry.fields.get("msgid") == ""), "")
-    match = _PLURALS.search(header)
+    match = _PLURALS.search(_header(entries))
     return int(match[1]) if match else 2
 
 
@@ -171,7 +177,9 @@ def _of_plural(name: str, forms: int) -> str:
 def read(text: str) -> Document:
     """The entries without a translation. UserError: the text is no catalogue, or says that it is not UTF-8."""
     entries = list(_entries(text))
-    charset = re.search(r"charset=([\w-]+)", next((e.fields.get("msgstr", "") for e in entries if not e.fields.get("msgid")), ""))
+    charset = re.search(
+        r"charset=([\w-]+)", next((e.fields.get("msgstr", "") for e in entries if not e.fields.get("msgid")), "")
+    )
     if charset and charset[1].lower() not in ("utf-8", "utf8", "charset", "ascii", "us-ascii"):
         raise UserError(f"the catalogue says charset={charset[1]}; it should be UTF-8 (msgconv -t UTF-8)")
     forms, found = _plurals(entries), []

@@ -10,20 +10,20 @@ from html.parser import HTMLParser
 
 from regard.text.formats.document import Document, Piece, Segment, segment
 
-INLINE = frozenset(
-    "a abbr acronym b bdi bdo big cite data del dfn em font i img ins label mark q ruby rb rp rt s small span strike strong "
-    "sub sup time u wbr".split()
-)
-"""Elements inside a sentence; all others end one."""
-OPAQUE = frozenset("code kbd samp var tt math svg script style pre textarea template object audio video canvas".split())
-"""Elements whose content is no text to translate. Those that are no block stand inside a sentence as one piece."""
-_BLOCKS = frozenset("script style pre textarea template object audio video canvas".split())
-VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+_WORDS = """
+a abbr acronym b bdi bdo big cite data del dfn em font i img ins label mark q rb rp rt ruby s small span strike strong sub
+sup time u wbr | code kbd math samp svg tt var | audio canvas object pre script style template textarea video |
+area base br col embed hr img input link meta source track wbr
+"""
+INLINE, QUOTED, BLOCKS, VOID = (frozenset(words.split()) for words in _WORDS.split("|"))
+"""Elements inside a sentence; those whose content is no text to translate, inside a sentence and not; those without content.
+All that are not among the first two end a sentence."""
 _TEXTUAL = re.compile(
     r"""(?<![\w-])(?P<name>alt|title|placeholder|aria-label|label)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)')""", re.I
 )
 _META = re.compile(
-    r"""name\s*=\s*["']?(?:description|keywords|og:title|og:description)\b.*?content\s*=\s*"(?P<double>[^"]*)\"""", re.I | re.S
+    r"""name\s*=\s*["']?(?:description|keywords|og:title|og:description)\b.*?content\s*=\s*"(?P<double>[^"]*)\"""",
+    re.I | re.S,
 )
 _NO = re.compile(r"""\btranslate\s*=\s*["']?no\b|\bclass\s*=\s*("[^"]*\bnotranslate\b|'[^']*\bnotranslate\b)""", re.I)
 _SPACE = re.compile(r"[ \t\r\n\f]+")
@@ -115,12 +115,12 @@ class _Reader:
             self.run.append(Piece("alone", one.start, one.end))
             return at + 1
         raw = self.text[one.start : one.end]
-        if one.kind == "start" and (one.name in OPAQUE or _NO.search(raw)):
+        if one.kind == "start" and (one.name in QUOTED | BLOCKS or _NO.search(raw)):
             last = _closing(events, at)
-            if one.name in _BLOCKS or one.name not in INLINE | OPAQUE:
-                self._flush()
-            else:
+            if one.name in INLINE | QUOTED:
                 self.run.append(Piece("alone", one.start, events[last].end))
+            else:
+                self._flush()
             return last + 1
         if one.name not in INLINE:
             self._flush()

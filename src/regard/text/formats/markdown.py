@@ -1,7 +1,7 @@
 """Markdown (CommonMark with tables and strikethrough), as markdown-it-py reads it.
 
-The library tells the lines of a block but not the characters of what stands in it; its rules are wrapped here so that they do.
-Code, links' targets, HTML, definitions and front matter stay as they are.
+The library tells the lines of a block but not the characters of what stands in it; its rules are wrapped here so that they
+do. Code, links' targets, HTML, definitions and front matter stay as they are.
 """
 
 from __future__ import annotations
@@ -22,9 +22,14 @@ _LITERAL = re.compile(r"\[\^[^\]\s]+\]:?|\A\[[ xX]\](?=\s)")
 """Of extensions that are read as text: footnotes, boxes of task lists."""
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*)[^>]*?(/?)>\Z", re.S)
 _SPECIAL = re.compile(r"([\\`*_\[\]<]|~~|&(?=#?\w+;))")
-_BEGIN = re.compile(r"(?:#{1,6}(?=\s|\Z)|>|[-+](?=\s|\Z)|=+\s*\Z|-+\s*\Z|~~~|\||:?-+:?\s*\|)|(?P<number>\d{1,9})(?P<dot>[.)])(?=\s|\Z)")
+_BEGIN = re.compile(
+    r"(?:#{1,6}(?=\s|\Z)|>|[-+](?=\s|\Z)|=+\s*\Z|-+\s*\Z|~~~|\||:?-+:?\s*\|)|(?P<number>\d{1,9})(?P<dot>[.)])(?=\s|\Z)"
+)
 """What would begin another block than a paragraph."""
-_MARKED = ("backticks", "strikethrough", "emphasis", "link", "image", "autolink", "html_inline", "newline", "escape", "entity")
+_MARKED = (
+    *("backticks", "strikethrough", "emphasis", "link", "image"),
+    *("autolink", "html_inline", "newline", "escape", "entity"),
+)
 
 
 @cache
@@ -87,7 +92,7 @@ class _Block:
                 found.append(Piece("text", self.places[start], self.places[start], " "))
             found.append(self._piece(kind, start, end, text))
             at = end
-        return found + self._text(at, len(self.content))
+        return [*found, *self._text(at, len(self.content))]
 
     def _text(self, start: int, end: int) -> Iterator[Piece]:
         """Plain text, with what extensions of Markdown mean by some of it alone."""
@@ -190,7 +195,8 @@ class _Reader:
         return found
 
     def _found(self, said: str, start: int, end: int, cursor: int | None) -> int:
-        """Where a line of content begins in its line of the document; -1: nowhere. cursor: of a cell, where its neighbour ends."""
+        """Where a line of content begins in its line of the document; -1: nowhere. cursor: of a cell, the end of the one
+        before it."""
         if cursor is not None:
             return self.source.find(said, max(cursor, start), end)
         raw = self.source[start:end].rstrip()
@@ -207,6 +213,9 @@ class Markdown(Document):
 
     def encode(self, one: Segment, parts: Sequence[str]) -> Sequence[str]:
         texts = [re.sub(r"\s*[\r\n]\s*", " ", text) if n % 2 == 0 else text for n, text in enumerate(parts)]
+        for place in range(0, len(texts) - 1, 2):
+            if re.match(r"[ \\]*[\r\n]", texts[place + 1]):  # a hard line break brings its own spaces
+                texts[place] = texts[place].rstrip(" ")
         if not self._reads(texts):
             texts = [_SPECIAL.sub(r"\\\1", text) if n % 2 == 0 else text for n, text in enumerate(texts)]
         if self._in_table(one):

@@ -16,7 +16,7 @@ _LINE = re.compile(r"([^\r\n]*)(\r\n?|\n|\Z)")
 _TIME = re.compile(r"[ \t]*(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}[ \t]+-->[ \t]+(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w]*)[^<>]*>|<\d[\d:.]*>|\{[^{}\n]*\}")
 _DIALOGUE = re.compile(r"[-–—][ \t]*(?=\S)")
-_ENDS = tuple(".!?…。！？\"»”’)]♪:;")
+_ENDS = tuple('.!?…。！？"»”’)]♪:;')
 LONGEST = 42
 """Characters of a line that need no second one."""
 MOST = 4
@@ -87,15 +87,15 @@ class Subtitles(Document):
         return [part for pair in zip(shown, [*raws, ""]) for part in pair]
 
     def frame(self) -> str:
-        """All but the words: what stands between the texts of cues, the tags in each, and how many people speak in it."""
-        found, at = "", 0
+        """All but the words: what stands between the texts of cues, how many people speak in each, and the tags of all."""
+        found, at, tags = "", 0, []
         for cue in _cues(self.source):
             if cue:
                 text = self.source[cue[0].start : cue[-1].end]
-                tags = sorted(match[0] for match in _TAG.finditer(text))
-                found += f"{self.source[at : cue[0].start]}\0{tags}{len(_units(cue))}{bool(_TAG.sub('', text).strip())}\0"
+                tags += [match[0] for match in _TAG.finditer(text)]
+                found += f"{self.source[at : cue[0].start]}\0{len(_units(cue))}{bool(_TAG.sub('', text).strip())}\0"
                 at = cue[-1].end
-        return found + self.source[at:]
+        return found + self.source[at:] + "".join(sorted(tags))
 
     def _cues_of(self, one: Segment) -> list[str]:
         """The text of each cue of a segment as it is in the file."""
@@ -120,6 +120,7 @@ def _wrapped(text: str, count: int, end: str, longest: int = LONGEST) -> str:
     spaces = [match.span() for match in re.finditer(r" +", text)]
     breaks = spaces if len(spaces) >= count - 1 else [(place, place) for place in range(1, len(text))]
     breaks = [span for span in breaks if not any(first < span[1] and span[0] < last for first, last in tags)]
+    breaks = [span for span in breaks if text[span[1] : span[1] + 1] not in "-–—"]  # which would be another speaker
     lines, at = [], 0
     for left in range(count, 1, -1):
         goal = at + (len(text) - at) / left
