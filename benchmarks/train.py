@@ -1,7 +1,8 @@
 """Training throughput: the same data, vocabulary, shape and budget of tokens in regard and in its peers.
 
-Each run is a process of its own in that program's environment; runs are interleaved, since a machine's speed drifts. Real
-(not padded) target tokens a second, as a ratio regard / peer and as a share of what the machine's matrix products would allow.
+Each run is a process of its own in that program's environment; runs are interleaved, since a machine's speed drifts.
+Real (not padded) target tokens a second, as a ratio regard / peer and as a share of what the machine's matrix products
+would allow.
 """
 
 from __future__ import annotations

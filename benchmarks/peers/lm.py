@@ -105,7 +105,7 @@ def main() -> None:
     torch.manual_seed(1)
     shape = json.loads(its.shape)
     if its.system == "regard":
-        from regard.training.memory import keep_memory
+        from regard.layers.memory import keep_memory
 
         keep_memory()
     model = {"regard": of_regard, "transformers": of_transformers}[its.system](shape)

@@ -29,7 +29,7 @@ def run(tool: str, python: str, data: Path, kind: str, shape: dict[str, Any], co
         path = Path(folder) / "settings.yaml"
         path.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
         text, peak = _output([python, "-W", "ignore", *(part.format(path=path) for part in module)], folder)
-    found = [tuple(float(number) for number in match) for match in re.findall(pattern, text)]
+    found = [tuple(float(number) for number in match.groups()) for match in re.finditer(pattern, text)]
     counted = found[warm // REPORT :]
     if not counted:
         raise RuntimeError(f"{tool} reported no rate:\n{text[-2000:]}")

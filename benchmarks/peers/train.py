@@ -179,7 +179,7 @@ def run_regard(data: Data, its: argparse.Namespace, shape: dict[str, Any]) -> Ru
     from regard.batches.data import TokenisedPairs
     from regard.batches.objectives import Translation
     from regard.batches.stream import Stream
-    from regard.training.memory import keep_memory
+    from regard.layers.memory import keep_memory
 
     keep_memory()
     sources, targets = zip(*data.train)

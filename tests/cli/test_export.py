@@ -91,5 +91,5 @@ def test_mistakes(folder, capsys, line, words):
 
 
 def test_a_program_that_is_not_known(folder, tmp_path, capsys):
-    assert main(["export", str(folder), str(tmp_path / "out"), "--to", "onnx"]) == 2
-    assert "--to onnx: is not known; known: ctranslate2" in capsys.readouterr().err
+    assert main(["export", str(folder), str(tmp_path / "out"), "--to", "tflite"]) == 2
+    assert "--to tflite: is not known; known: ctranslate2, onnx" in capsys.readouterr().err

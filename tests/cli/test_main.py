@@ -28,6 +28,29 @@ def test_help_names_every_verb_and_loads_no_torch() -> None:
     assert all(f"  {verb} " in done.stdout for verb in cli.VERBS)
 
 
+HEAVY = (
+    "accelerate",
+    "transformers",
+    "pydantic",
+    "matplotlib",
+    "sacrebleu",
+    "huggingface_hub",
+    "yaml",
+    "fastapi",
+    "ctranslate2",
+)
+
+
+def test_a_translation_loads_nothing_heavy_but_torch() -> None:
+    code = (
+        "import sys, torch; before = set(sys.modules)\n"
+        "import regard.cli.translate; from regard.translator import load\n"
+        f"print([name for name in {HEAVY} if name in set(sys.modules) - before])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
 def test_a_verb_that_is_nearly_right(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["trian"]) == 2
     assert capsys.readouterr().err == "regard: error: unknown verb 'trian'; did you mean train?\n"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 NAMES = {"bleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER"}
 
 
@@ -44,6 +42,8 @@ def card(
     scores = dict(meta.get("scores") or {})
     front = _front(meta, scores, task)
     asked, elsewhere = USES[task]
+    import yaml
+
     lines = ["---", yaml.safe_dump(front, allow_unicode=True, sort_keys=False).rstrip(), "---", "", f"# {title}", ""]
     kind = f" Architecture: {meta['architecture']}." if meta.get("architecture") else ""
     lines += [f"{parameters:,} parameters, trained with regard.{kind}", ""]

@@ -64,6 +64,7 @@ class Int8Linear(nn.Module):
         self.values, self.scales = values, scales
         self.bias = None if bias is None else bias.detach().to("cpu", torch.float32)
         self.packed = packed(values, scales, self.bias)
+        self.product: Any = None if self.packed is None else torch.ops.quantized.linear_dynamic.default
 
     @classmethod
     def of(cls, layer: Any) -> Int8Linear:
@@ -84,7 +85,7 @@ class Int8Linear(nn.Module):
         """Float[… D] -> Float[… F]."""
         if self.packed is None:
             return slow_int8_linear(x, self.values, self.scales, self.bias)
-        return torch.ops.quantized.linear_dynamic(x, self.packed, False)
+        return self.product(x, self.packed, False)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

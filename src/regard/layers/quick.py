@@ -33,6 +33,8 @@ class Quick:
     def __init__(self, stack: Any) -> None:
         self.blocks = [_block(block) for block in stack.blocks]
         self.last = _plain if stack.last_norm is None else _norm(stack.last_norm)
+        self._seen: Tensor | None = None
+        self._across: Tensor | None = None
         self.modules = [module for part in (stack.blocks, stack.last_norm) if part is not None for module in part.modules()]
 
     @classmethod
@@ -56,14 +58,22 @@ class Quick:
 
     def run(self, x: Tensor, frame: Frame, caches: list[Cache]) -> Tensor:
         """Float[R 1 D] -> Float[R 1 D]; the caches take the tokens in."""
-        allowed = {mask: lowered.allowed for mask, lowered in frame.masks.items()}
+        allowed: dict[Any, Tensor | None] = {mask: lowered.allowed for mask, lowered in frame.masks.items()}
         if frame.bias is not None:
             bias = frame.bias
             allowed = {mask: bias if a is None else bias.masked_fill(~a, -torch.inf) for mask, a in allowed.items()}
+        allowed[None] = self._looking(frame.across.allowed, x)
         y = x[:, 0]
         for block, cache in zip(self.blocks, caches, strict=True):
             y = block(y, frame, cache, allowed)
         return self.last(y)[:, None]
+
+    def _looking(self, seen: Tensor | None, x: Tensor) -> Tensor | None:
+        """The memory's mask as what is added to scores; made once, for it stays the same from step to step."""
+        if seen is not self._seen:
+            self._seen = seen
+            self._across = None if seen is None else x.new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)
+        return self._across
 
 
 def _plain(x: Tensor) -> Tensor:
@@ -134,7 +144,7 @@ def _cross(layer: Any) -> Part:
     def run(x: Tensor, frame: Frame, cache: Cache, allowed: Any) -> Tensor:
         k, v = cache.across
         q = query(x).view(k.shape[0], -1, heads, width).transpose(1, 2)  # the beams of a sentence are its queries
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=frame.across.allowed, scale=scale, enable_gqa=grouped)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed[None], scale=scale, enable_gqa=grouped)
         return output(y.transpose(1, 2).reshape(x.shape[0], heads * width))
 
     return run

@@ -46,9 +46,9 @@ def package() -> Any:
 
 
 def export_onnx(its: Any, output: str | Path, quantization: str | None = None) -> Path:
-    """Write what `regard.load` gave as a folder with model.onnx, the tokenizer's own files and onnx.json, which names inputs,
-    output and labels. Inputs Int64[B T]: input_ids, attention_mask (0 at padding, on the right), and token_type_ids where the
-    model has segments. Output: logits Float[B C] (or [B T C], [B T V]), or vectors Float[B D].
+    """Write what `regard.load` gave as a folder with model.onnx, the tokenizer's own files and onnx.json, which names
+    inputs, output and labels. Inputs Int64[B T]: input_ids, attention_mask (0 at padding, on the right), and token_type_ids
+    where the model has segments. Output: logits Float[B C] (or [B T C], [B T V]), or vectors Float[B D].
 
     The folder is new or empty, and is there whole or not at all. UserError: quantization is asked for, or the model has a
     part that cannot be written.
@@ -103,13 +103,20 @@ class Writer:
         helper, kinds = onnx.helper, onnx.TensorProto
         nodes = [helper.make_node(op, inputs, [out], **more) for op, inputs, out, more in self.nodes]
         inputs = [helper.make_tensor_value_info(name, kinds.INT64, ["batch", "length"]) for name in self.inputs]
-        output = helper.make_tensor_value_info(self.output, kinds.FLOAT, None)
+        output = helper.make_tensor_value_info(self.output, kinds.FLOAT, self._shape())
         weights = [onnx.numpy_helper.from_array(array, name) for name, array in self.weights.items()]
         graph = helper.make_graph(nodes, "regard", inputs, [output], weights)
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
         if sum(array.nbytes for array in self.weights.values()) <= LARGE:
             onnx.checker.check_model(made)
         return made
+
+    def _shape(self) -> list[str | int]:
+        """Of the output."""
+        if type(self.kind) is MaskedToken:
+            return ["batch", "length", self.kind.vocab_size]
+        width = self.stack.d_model if type(self.kind) is Embedding else self.kind.classes
+        return ["batch", "length", width] if self.kind.pool == "tokens" else ["batch", width]
 
     def _check(self) -> None:
         embed, known = self.stack.embed, (NoPositions, Learned, Sinusoidal)
@@ -219,7 +226,8 @@ class Writer:
         if type(its) is Dense:
             return self.linear(self.activate(y, its.activation), layer.contract)
         gate, value = (
-            self.add("Slice", y, self.hold([first]), self.hold([first + its.d_ff]), self.hold([-1])) for first in (0, its.d_ff)
+            self.add("Slice", y, self.hold([first]), self.hold([first + its.d_ff]), self.hold([-1]))
+            for first in (0, its.d_ff)
         )
         return self.linear(self.add("Mul", self.activate(gate, its.activation), value), layer.contract)
 

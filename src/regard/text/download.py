@@ -10,8 +10,6 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from filelock import FileLock
-
 from regard.errors import UserError
 
 ORIGIN = "https://raw.githubusercontent.com"
@@ -35,6 +33,8 @@ def fetch(path: str, sha256: str, destination: Path) -> Path:
     stopped. UserError if the network refuses or the content is not what `sha256` promises; nothing is left in place then."""
     if destination.is_file():
         return destination
+    from filelock import FileLock  # not wanted where nothing is fetched
+
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{destination}.lock"):

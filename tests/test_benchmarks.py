@@ -1,0 +1,165 @@
+"""The benchmarks run at toy size: what they print can be read, and tables are made from it. No figure is asserted."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TOY = '{"num_layers": 1, "d_model": 16, "d_ff": 32, "num_heads": 2}'
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """bench(name): a module of the benchmarks."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    return lambda name: importlib.import_module(f"benchmarks.{name}")
+
+
+def run(*arguments: str) -> dict[str, Any]:
+    """What a benchmark tells, in a process of its own."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout[done.stdout.index("{") :])
+
+
+def test_figures_become_tables_and_plots(bench: Any, tmp_path: Path) -> None:
+    tables = bench("tables")
+    numbers = {"median": 2000.0, "min": 1500.0, "max": 2500.0}
+    report = {
+        "benchmark": "train",
+        "machine": {"cpu": "Two", "cores": 2, "torch": "2.13"},
+        "versions": {"torch": "2.13"},
+        "systems": {"regard": {"target": numbers, "of_ceiling": dict.fromkeys(numbers, 0.8)}, "torch": {"target": numbers}},
+        "ratios": {"torch": {"median": 1.0, "min": 0.5, "max": 1.5}},
+    }
+    for language in ("en", "zh"):
+        (tmp_path / language).mkdir()
+        (tmp_path / language / "speed.md").write_text("a\n<!-- figures: train -->\nold\n<!-- end -->\nb\n", encoding="utf-8")
+    (tmp_path / "train.json").write_text(json.dumps(report), encoding="utf-8")
+    assert tables.main([str(tmp_path / "train.json"), "--docs", str(tmp_path)]) == 0
+    page = (tmp_path / "en" / "speed.md").read_text(encoding="utf-8")
+    assert "| regard | 2,000 (1,500–2,500) | 80% |  |" in page
+    assert "| torch | 2,000 (1,500–2,500) |  | 1.00 (0.50–1.50) |" in page
+    assert "old" not in page
+    assert page.startswith("a\n")
+    assert page.endswith("b\n")
+    assert "目标词元/秒" in (tmp_path / "zh" / "speed.md").read_text(encoding="utf-8")
+    assert (tmp_path / "en" / "train.svg").is_file()
+
+
+@pytest.mark.parametrize("kind", ["transformer", "rnn"])
+@pytest.mark.parametrize("tool", ["eole", "opennmt", "joeynmt"])
+def test_tools_are_told_the_shape_and_their_rates_are_read(bench: Any, tool: str, kind: str, tmp_path: Path) -> None:
+    """A stand-in for the tool's own Python prints what the tool prints."""
+    tools, shape = bench("peers.tools"), bench("train").SHAPES[kind]
+    line = "Tokens per Sec:     716," if tool == "joeynmt" else "Step 5/20; bsz: 3350/3400/200; 1500/1800 tok/s; 20 sec;"
+    stand_in = tmp_path / "python"
+    script = f"#!{sys.executable}\nimport sys, yaml\nfrom pathlib import Path\n"
+    script += "path = next(a for a in sys.argv if a.endswith('settings.yaml'))\n"
+    script += f"assert yaml.safe_load(Path(path).read_text())\nprint('\\n'.join([{line!r}] * 4))\n"
+    stand_in.write_text(script, encoding="utf-8")
+    stand_in.chmod(0o755)
+    found = tools.run(tool, str(stand_in), tmp_path, kind, shape, (4096, 15, 5))
+    assert found["target"] == (716 if tool == "joeynmt" else 1800)
+    assert found["source"] == (0 if tool == "joeynmt" else 1500)
+    assert found["peak_mib"] > 0
+
+
+def test_requirements_are_pinned_and_found(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environments = bench("environments")
+    for path in (ROOT / "benchmarks" / "peers").glob("*.txt"):
+        plain, apart = environments.requirements(path.stem)
+        assert any("==" in line for line in [*plain, *apart]), path
+    monkeypatch.setattr(environments, "PEERS", tmp_path)
+    (tmp_path / "here.txt").write_text("numpy==0.0.1\n", encoding="utf-8")
+    assert not environments.here("here")
+    assert environments.here("here", exactly=False)
+    assert environments.interpreter("here", installed=True) == sys.executable
+    (tmp_path / "none.txt").write_text("# no-deps: surely-not-there==1\n", encoding="utf-8")
+    assert not environments.here("none", exactly=False)
+
+
+def test_operations_are_those_of_a_count_by_hand(bench: Any) -> None:
+    """43.7 MFLOP for each target token of the shape that peers were measured in (issue 4)."""
+    train = bench("train")
+    assert train.flops_per_target(15.42, 17.65, train.SHAPES["transformer"]) == pytest.approx(43.7e6, rel=0.01)
+
+
+@pytest.mark.slow
+def test_training_runs_beside_its_peers(data_root: Path, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    small = ["--shape", TOY, "--budget", "300", "--updates", "3", "--warm", "2", "--rounds", "1", "--installed"]
+    small += ["--cache", str(tmp_path), "--set", "data.max_pairs=400", "--set", "tokenizer.vocab_size=300"]
+    found = run("train", *small, "--peers", "torch,transformers,trainer", "--json", str(tmp_path / "train.json"))
+    assert set(found["ratios"]) == {"torch", "transformers", "trainer"}
+    assert all(system["target"]["median"] > 0 for system in found["systems"].values())
+    rnn = run("train", *small[2:], "--kind", "rnn", "--shape", '{"d_model": 16}', "--peers", "")
+    assert rnn["systems"]["regard"]["of_ceiling"]["median"] > 0
+
+
+@pytest.mark.slow
+def test_decoding_runs_beside_its_peers(shared: Any, model_for: Any, few_lines: Any, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("ctranslate2")
+    from regard.decoding.shortlist import Shortlist
+    from regard.translator import Translator
+
+    Translator(model_for(shared), shared).save(tmp_path / "model")
+    ids = [shared.source.encode_batch(lines) for lines in few_lines]
+    Shortlist.learn(zip(*ids), shared.source.vocab_size, 4, 4).save(tmp_path / "model")
+    for name, lines in zip(("a.en", "a.fr"), few_lines):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines[:3]), encoding="utf-8")
+    systems = "regard@1x1,regard:int8+shortlist@1x1,regard@2x1,transformers@1x1,ctranslate2:float32@1x1"
+    data = f"{tmp_path / 'a.en'},{tmp_path / 'a.fr'}"
+    found = run(
+        "decode",
+        str(tmp_path / "model"),
+        "--data",
+        data,
+        "--rounds",
+        "1",
+        "--systems",
+        systems,
+        "--installed",
+        "--beams",
+        "2",
+    )
+    assert found["same_answers"]["regard@2x1"] == 1.0
+    assert found["same_answers"]["ctranslate2:float32@1x1"] > 0.5
+    assert set(found["ratios"]["regard@1x1"]) == set(systems.split(",")[1:])
+
+
+@pytest.mark.slow
+def test_language_models_run_beside_their_peer() -> None:
+    pytest.importorskip("transformers")
+    shape = '{"num_layers": 1, "num_heads": 2, "d_model": 16, "width": 8, "rows": 2}'
+    found = run("lm", "--rounds", "1", "--updates", "10", "--warm", "1", "--shape", shape, "--installed")
+    assert set(found["tasks"]) == {"train", "generate"}
+
+
+@pytest.mark.slow
+def test_starts_and_peaks_are_measured(data_root: Path, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    found = run("start", "--rounds", "1", "--peers", "ctranslate2", "--installed")
+    assert found["systems"]["regard --help"]["seconds"]["median"] > 0
+    more = f"--shape {TOY} --budget 300 --updates 1 --warm 1 --cache {tmp_path} --set data.max_pairs=400"
+    found = run("memory", "--peers", "torch", "--installed", "--more", more.replace(": ", ":").replace(", ", ","))
+    assert set(found["train"]) == {"regard", "torch"}
+
+
+@pytest.mark.slow
+def test_the_script_for_gpus_runs_dry() -> None:
+    pytest.importorskip("transformers")
+    found = run("gpu", "--dry", "--rounds", "1")
+    assert list(found["parts"]) == ["translation", "language", "decoding", "attention"]
+    assert found["left_out"] == []
