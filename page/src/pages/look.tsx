@@ -13,20 +13,22 @@ import { useLater } from "./common";
 export function Look({ models, showKeys }: { models: Model[]; showKeys: () => void }) {
   const able = models.filter((one) => one.inspects);
   const model = able.find((one) => one.name === get("model")) ?? able[0];
-  const [trace, setTrace] = useState<Trace | null>(null);
+  const [made, setMade] = useState<{ trace: Trace; of: string } | null>(null);
   const [draft, setDraft] = useState<{ text: string; target: string } | null>(null);
   const asked: Asked = { model: model?.name ?? "", text: get("text") };
   if (get("pair")) asked.pair = get("pair");
   if (get("target")) asked.target = get("target");
+  const of = get("trace") || JSON.stringify(asked);
   const [busy, wrong] = useLater(
     async (signal) => {
-      if (!model || (!asked.text.trim() && !get("trace"))) return setTrace(null);
+      if (!model || (!asked.text.trim() && !get("trace"))) return setMade(null);
       const found = get("trace") ? await traceAt(get("trace")) : await inspect(asked, get("all") ? METHODS : METHODS.slice(0, 1), signal);
-      if (!signal.aborted) setTrace(found);
+      if (!signal.aborted) setMade({ trace: found, of });
     },
     [asked.model, asked.text, asked.pair, asked.target, get("trace"), get("all")],
     0,
   );
+  const trace = made?.of === of ? made.trace : null; // never one text's picture under another
   const looked = useMemo(() => {
     if (!trace) return null;
     const fetchBytes = trace.id === undefined ? undefined : (name: string) => block(trace.id!, name);

@@ -6,7 +6,7 @@ import { say } from "../say";
 import { digits, entry, percent } from "../text";
 import type { BeamNode } from "../trace";
 
-const WIDE = 118;
+const WIDE = 136;
 const TALL = 30;
 
 export function Beam() {

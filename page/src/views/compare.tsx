@@ -117,7 +117,7 @@ function Right({ left }: { left: Side | null | undefined }) {
         {difference && left ? (
           <>
             <p class="about-line">{say("compare.most", { most: digits(most) })}</p>
-            <Heat name={say("compare.difference")} rows={left.rows} columns={left.columns} values={difference} palette="signed" verb="·" height={420} />
+            <Heat name={say("compare.difference")} rows={left.rows} columns={left.columns} values={difference} palette="signed" verb="·" />
             <Numbers name={say("compare.difference")} {...matrixTable(left.rows, left.columns, difference)} />
           </>
         ) : (

@@ -50,8 +50,11 @@ export function Positions() {
 }
 
 function Curves({ values, heads, name }: { values: Float32Array; heads: number; name: string }) {
-  const count = values.length / heads;
-  const reach = (count - 1) / 2;
+  const whole = values.length / heads;
+  const middle = (whole - 1) / 2;
+  const reach = values.reduce((far, value, i) => (value > 0 ? Math.max(far, Math.abs((i % whole) - middle)) : far), 1);
+  const count = 2 * reach + 1;
+  const at = (head: number, i: number) => values[head * whole + middle - reach + i];
   const [wide, tall] = [640, 220];
   const most = Math.max(1e-6, ...values);
   const x = (i: number) => 40 + (i / (count - 1)) * (wide - 56);
@@ -67,7 +70,7 @@ function Curves({ values, heads, name }: { values: Float32Array; heads: number; 
         ))}
         {Array.from({ length: heads }, (_, head) => (
           <path
-            d={"M" + Array.from({ length: count }, (_, i) => `${x(i).toFixed(1)} ${y(values[head * count + i]).toFixed(1)}`).join("L")}
+            d={"M" + Array.from({ length: count }, (_, i) => `${x(i).toFixed(1)} ${y(at(head, i)).toFixed(1)}`).join("L")}
             stroke={HEADS[head % 8]}
             stroke-dasharray={DASHES[head % 8]}
             stroke-width="1.8"
@@ -83,7 +86,7 @@ function Curves({ values, heads, name }: { values: Float32Array; heads: number; 
       <Numbers
         name={say("positions.offsets")}
         head={[say("head"), ...Array.from({ length: count }, (_, i) => String(i - reach))]}
-        body={() => Array.from({ length: heads }, (_, head) => [String(head), ...Array.from(values.subarray(head * count, (head + 1) * count))])}
+        body={() => Array.from({ length: heads }, (_, head) => [String(head), ...Array.from({ length: count }, (_, i) => at(head, i))])}
       />
     </figure>
   );

@@ -21,7 +21,8 @@ function rowsOf(trace: Trace, one: Attribution): Unit[] {
 
 export function Why() {
   const { trace, blocks, server } = useLook();
-  const index = Math.min(trace.attributions.length - 1, Math.max(0, getNumber("method", 0)));
+  const usual = Math.max(0, trace.attributions.findIndex((its) => its.columns === "source"));
+  const index = Math.min(trace.attributions.length - 1, Math.max(0, getNumber("method", usual)));
   const one = trace.attributions[index];
   const found = useBlocks(blocks, [one?.block ?? null]);
   const wide = one ? trace.sides[one.columns].tokens.length : 0;
@@ -43,11 +44,11 @@ export function Why() {
         <Choice
           label={say("method")}
           value={String(index)}
-          options={trace.attributions.map((its, i) => [String(i), named("method.", its.method) + (its.contrast ? ` · ${entry(trace, its.contrast.chosen)} / ${entry(trace, its.contrast.other)}` : "")])}
+          options={trace.attributions.map((its, i) => [String(i), `${named("method.", its.method)} · ${named("side.", its.columns)}` + (its.contrast ? ` · ${entry(trace, its.contrast.chosen)} / ${entry(trace, its.contrast.other)}` : "")])}
           onChange={(method) => set({ method, q: null })}
         />
         <Looks scale={false} />
-        {server && trace.attributions.length < 3 && <button type="button" onClick={() => set({ all: 1 })}>{say("why.more")}</button>}
+        {server && !get("all") && <button type="button" onClick={() => set({ all: 1 })}>{say("why.more")}</button>}
       </div>
       {made ? <Shares one={one} {...made} /> : <p class="note">{say("loading")}</p>}
     </>

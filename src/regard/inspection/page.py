@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 
@@ -9,8 +11,8 @@ from regard.inspection.picture import Map, matrix
 from regard.inspection.sides import shown
 from regard.inspection.trace import Trace
 
-POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-"""Nothing is fetched, whatever the page's program or a trace would want."""
+POLICY = "default-src 'none'; script-src '{}'; style-src '{}'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+"""Nothing is fetched and no other script or style is run, whatever a trace holds; filled with the hashes of the two."""
 ROWS = 128
 """Most rows and columns of the table for readers without scripts."""
 
@@ -22,7 +24,7 @@ FRAME = (
 
 
 def bundle(name: str) -> str:
-    """A built file of the page ("inspector.js", "inspector.css"); nothing where it has not been built."""
+    """A built file of the page ("inspector.js", "inspector.css", "words.json"); nothing where it has not been built."""
     path = files("regard") / "page" / name
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
@@ -31,15 +33,22 @@ def html(trace: Trace) -> str:
     """The whole page. What texts hold reaches it as text: `<` never stands in the trace, and nowhere unescaped."""
     title = escape(f"regard: {next(iter(trace.sides.values())).text[:60]}")
     data = trace.to_json().replace("<", "\\u003c")
+    script, style, words = bundle("inspector.js"), bundle("inspector.css"), bundle("words.json")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        f"<title>{title}</title>\n<style>{bundle('inspector.css')}</style>\n</head>\n<body>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY.format(_hash(script), _hash(style))}">\n'
+        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n"
         f'<div id="app"></div>\n<section id="fallback">\n{fallback(trace)}</section>\n'
+        f'<script type="application/json" id="words">{words}</script>\n'
         f'<script type="application/json" id="trace">{data}</script>\n'
-        f"<script>{bundle('inspector.js')}</script>\n</body>\n</html>\n"
+        f"<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+def _hash(text: str) -> str:
+    """As a content security policy names the text of a script or style."""
+    return "sha256-" + b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 def frame(trace: Trace) -> str:
