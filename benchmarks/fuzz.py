@@ -157,7 +157,7 @@ class Trace:
         return self.local
 
 
-class Slow(Exception):  # noqa: N818 - not an error of the program
+class Slow(BaseException):  # not to be caught by what catches all errors
     """An input took too long."""
 
 
@@ -168,8 +168,12 @@ def _late(number: int, frame: FrameType | None) -> None:
 def fed(reader: Reader, folder: Path, trace: Trace | None = None) -> tuple[str, str]:
     """What a reader makes of a folder: ("read" or "refused", ""), or ("crash", what happened)."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    signal.signal(signal.SIGALRM, _late)
-    signal.alarm(SECONDS)
+    for number, timer, seconds in (
+        (signal.SIGVTALRM, signal.ITIMER_VIRTUAL, SECONDS),
+        (signal.SIGALRM, signal.ITIMER_REAL, 60),
+    ):
+        signal.signal(number, _late)
+        signal.setitimer(timer, seconds)
     tracing = sys.gettrace()
     try:
         if trace is not None:
@@ -177,7 +181,7 @@ def fed(reader: Reader, folder: Path, trace: Trace | None = None) -> tuple[str, 
         reader.read(folder)
         answer = "read", ""
     except UserError as error:
-        answer = ("refused", "") if "\n" not in str(error) else ("crash", f"more than one line: {error}")
+        answer = ("refused", str(error)) if "\n" not in str(error) else ("crash", f"more than one line: {error}")
     except Slow:
         answer = "crash", f"more than {SECONDS} seconds"
     except BaseException as error:  # a panic in Rust is no Exception
@@ -187,7 +191,8 @@ def fed(reader: Reader, folder: Path, trace: Trace | None = None) -> tuple[str, 
         answer = "crash", f"{where} {type(error).__name__}: {' '.join(str(error).split())[:160]}"
     finally:
         sys.settrace(tracing)
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     return answer if grown < MEMORY else ("crash", f"{grown >> 10} MB of memory")
 
@@ -200,6 +205,7 @@ def fuzz(reader: Reader, place: Path, draw: random.Random, seconds: float = 1e9,
     reader.make(good)
     kept: dict[str, list[bytes]] = {name: [(good / name).read_bytes()] for name in reader.names}
     shutil.copytree(good, work)
+    reader.read(work)  # what is imported now takes no time later
     answer, what = fed(reader, work, trace)
     if answer != "read":
         raise RuntimeError(f"the valid input is not read: {answer} {what}")

@@ -323,3 +323,36 @@ def test_initial_weights_are_those_of_the_seed(family):
         weights.append(model.head.project.weight.detach())
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
+
+
+def test_s_amp_03_cached_steps_in_bfloat16(family):
+    """S-AMP-03: weights in fp32, products in bf16: the cache holds what the products give, and each of five greedy tokens is
+    the best of a pass without cache too, but for what rounding may swap."""
+    model = family.make(torch.float32)
+    reads(model)
+    state, token, read = begin(model, SOURCES), torch.full((3, 1), 2), []
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        for _ in range(5):
+            read.append(token)
+            token = model.step(token, state).argmax(-1, keepdim=True)
+        whole = logits(model, SOURCES, torch.cat(read, 1).tolist()).float()
+    kept = [cache.pair for cache in getattr(state, "caches", ()) if getattr(cache, "pair", None) is not None]
+    assert {pair.dtype for pair in kept} <= {torch.bfloat16}
+    chosen = torch.cat([*read[1:], token], 1)
+    short = whole.amax(-1) - whole.gather(-1, chosen[..., None])[..., 0]
+    assert (short <= 2**-5 * whole.abs().amax()).all()
+
+
+def test_a_row_of_padding_alone_harms_nobody(family):
+    """A row without any real token beside real ones: those give what they give alone, and nothing becomes NaN."""
+    model = family.make()
+    inputs, layout = padded([SOURCES[0], []], 5)
+    outputs, output_layout = padded([OUTPUTS[0], OUTPUTS[1][:3]])
+    if model.decoder is None or model.encoder is None:
+        got = model(inputs, layout=layout).logits
+        want = model(inputs[:1], layout=layout.take(torch.tensor([0]))).logits
+    else:
+        got = model(inputs, outputs, layout=layout, output_layout=output_layout).logits
+        want = logits(model, SOURCES[:1], OUTPUTS[:1])
+    torch.testing.assert_close(got[:1], want, **EXACT)
+    assert got.isfinite().all()

@@ -207,10 +207,8 @@ def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
         meta["generation"] = read_generation(folder, config)
     if (folder / PREPROCESSOR).is_file():
         meta["images"] = read_json(folder / PREPROCESSOR)
-    if "labels" not in meta and "id2label" in config:
-        labels = [name for _, name in sorted((int(i), name) for i, name in dict(config["id2label"]).items())]
-        if labels != [f"LABEL_{number}" for number in range(len(labels))]:  # which is to say nothing
-            meta["labels"] = labels
+    if "labels" not in meta and (labels := _labels(config, folder)):
+        meta["labels"] = labels
     if config.get("model_type") == "regard":
         if told is None:
             raise UserError(f"{folder}: config.json says model_type regard, but no {OWN} describes the model")
@@ -236,6 +234,15 @@ def _checked(plan: Plan, folder: Path) -> Plan:
     return plan
 
 
+def _labels(config: Mapping[str, Any], folder: Path) -> list[str]:
+    """The names of classes; [] where they say nothing."""
+    try:
+        labels = [name for _, name in sorted((int(i), str(name)) for i, name in dict(config.get("id2label") or {}).items())]
+    except (TypeError, ValueError):
+        raise UserError(f"{folder / CONFIG}: id2label should give each number of a class its name") from None
+    return [] if labels == [f"LABEL_{number}" for number in range(len(labels))] else labels
+
+
 def _told(own: Mapping[str, Any], folder: Path) -> Description | None:
     if "description" not in own:
         return None
@@ -255,7 +262,9 @@ def chosen_format(config: Mapping[str, Any], folder: Path) -> tuple[ModuleType, 
         for form in getattr(module, "FORMATS", ()):
             known.setdefault(form.model_type, []).append((module, form))
     kind, named = config.get("model_type"), config.get("architectures") or []
-    if kind not in known:
+    if not isinstance(named, list):
+        raise UserError(f"{folder / CONFIG}: architectures is {named!r}, should be a list of names")
+    if not isinstance(kind, str) or kind not in known:
         raise UserError(f"{folder / CONFIG}: model_type is {kind!r}; regard reads {', '.join(sorted(known))} and regard")
     fitting = [found for found in known[kind] if not named or found[1].architecture in named]
     if not fitting:

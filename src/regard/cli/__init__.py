@@ -72,6 +72,9 @@ def _nearest(verb: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; gives the exit code: 0, 2 for a user's mistake, 130 after Ctrl-C, 141 for a closed pipe."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    for name, mode in (("stdin", "r"), ("stdout", "r"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # whoever started us closed it; nothing can be written to a stdout that was not there
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -122,6 +125,8 @@ def _guarded(verb: str, rest: Sequence[str]) -> int:
         return 130
     except BrokenPipeError:
         raise
+    except io.UnsupportedOperation:
+        return _fail("stdout is closed: there is nowhere to write the answer")
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         return _fail(f"{error.strerror or error}{where}")

@@ -31,6 +31,10 @@ from regard.layout import Layout
 DROP = 7 / 8
 """Finished sentences leave the batch when no more than this share of it is still open: each leaving copies the caches."""
 
+BROKEN = (
+    "the model answers with NaN (not a number): its weights are broken, or its precision is too small; float16 ends at"
+    " 65,504, bfloat16 and float32 do not"
+)
 Choose = Callable[[Tensor, int, Tensor], Tensor]
 
 
@@ -161,7 +165,7 @@ class Reader:
         logits = self.model.step(self.tokens, self.state, self.place)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if first and bool(logits.isnan().any()):
-            raise UserError("the model answers with NaN (not a number): its weights or its precision are broken")
+            raise UserError(BROKEN)
         if self.place is not None:
             self.place = self.place.next()
         return logits
@@ -238,6 +242,8 @@ def _hypothesis(
 ) -> Hypothesis:
     """ids, logs: the tokens written and their log-probabilities, the end mark among them if there is one. more: is added
     to the score."""
+    if math.isnan(log_prob):  # what overflows in half precision may do so at any token
+        raise UserError(BROKEN)
     finished = ids[-1] == eos
     return Hypothesis(ids[:-1] if finished else ids, options.score(log_prob, len(ids)) + more, log_prob, logs, finished)
 

@@ -64,7 +64,8 @@ def _gru(given: Tensor, hidden: Hidden, layer: Any) -> Hidden:
     gates, new = given.split([2 * width, width], -1)
     own_gates, own_new = F.linear(h, layer.weight_hh_l0, layer.bias_hh_l0).split([2 * width, width], -1)
     reset, update = (gates + own_gates).sigmoid_().chunk(2, -1)
-    return (torch.lerp(torch.addcmul(new, reset, own_new).tanh_(), h, update),)
+    new = torch.addcmul(new, reset, own_new).tanh_().to(h.dtype)  # products may be in half precision, the state is not
+    return (torch.lerp(new, h, update.to(h.dtype)),)
 
 
 def _lstm(given: Tensor, hidden: Hidden, layer: Any) -> Hidden:

@@ -20,6 +20,7 @@ from regard.files import read_plain
 Key = tuple[str | int, ...]
 LARGEST, MOST = 1 << 20, 10_000
 """Bytes and values that a recipe may have."""
+PLAIN = ("tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
 
 _RULES = (
     ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -150,6 +151,8 @@ def _value(loader: _Loader, node: yaml.Node, key: Key, name: str, places: dict[K
     places[key] = f"{name}:{node.start_mark.line + 1}"
     if len(places) > MOST:  # a few anchors that hold each other stand for billions
         raise UserError(f"{name}:{node.start_mark.line + 1}: more than {MOST:,} values, which no recipe has")
+    if not isinstance(node, yaml.ScalarNode) and node.tag not in PLAIN:
+        raise UserError(f"{name}:{node.start_mark.line + 1}: the tag {node.tag!r} is not understood; remove it")
     if isinstance(node, yaml.SequenceNode):
         return [_value(loader, item, (*key, at), name, places) for at, item in enumerate(node.value)]
     if not isinstance(node, yaml.MappingNode):
