@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -87,7 +87,7 @@ class ExpertsFeedForward(nn.Module):
         chosen, share = self.choose(logits.flatten(0, 1))
         return self.fast(x.flatten(0, 1), chosen, share).view_as(x)
 
-    def imbalance(self, routed: list[Tensor], layout: Layout) -> Tensor:
+    def imbalance(self, routed: Sequence[Tensor], layout: Layout) -> Tensor:
         """coefficient × E × Σ over experts of (share of real tokens that chose it × mean probability), over the layers whose
         router's logits Float[B T E] are given, times the number of real tokens: what training adds to its sum of losses."""
         logits = torch.stack([layer.to(torch.promote_types(layer.dtype, torch.float32)) for layer in routed])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserList
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -24,7 +25,7 @@ class Frame:
     across: Lowered = Lowered()
     turn: tuple[Tensor, Tensor] | None = None
     bias: Tensor | None = None
-    routed: list[Tensor] = field(default_factory=list)
+    routed: UserList[Tensor] = field(default_factory=UserList)  # no list: FSDP2 gives each block copies of those
 
     @classmethod
     def of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import wraps
 from typing import Any, Literal
@@ -103,7 +104,9 @@ def wrap(model: Model, its: Training, kind: Kind, device: torch.device) -> nn.Mo
         whole.to(device)
         if kind == "none":
             return whole
-        return DistributedDataParallel(whole, gradient_as_bucket_view=True)
+        # Some weights serve some texts alone (global tokens, say); where all are used torch would rather not look.
+        warnings.filterwarnings("ignore", "find_unused_parameters=True was specified", UserWarning)
+        return DistributedDataParallel(whole, gradient_as_bucket_view=True, find_unused_parameters=True)
     mesh = init_device_mesh(device.type, (ranks.world(),))
     half = its.precision == "bf16"
     policy = MixedPrecisionPolicy(
@@ -111,7 +114,9 @@ def wrap(model: Model, its: Training, kind: Kind, device: torch.device) -> nn.Mo
     )
     for block in blocks_of(model):
         fully_shard(block, mesh=mesh, mp_policy=policy)
-    fully_shard(whole, mesh=mesh, mp_policy=policy)
+    cut: Any = fully_shard(whole, mesh=mesh, mp_policy=policy)
+    if hasattr(cut, "set_reduce_scatter_unused_params"):  # since torch 2.13
+        cut.set_reduce_scatter_unused_params(True)
     return whole
 
 
