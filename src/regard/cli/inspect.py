@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -13,12 +14,14 @@ if TYPE_CHECKING:
 
 ENDINGS = (".html", ".json", ".svg", ".png")
 
-_Method = Annotated[list[str] | None, Option(help="input_x_gradient, integrated_gradients or occlusion; default: the first")]
+_Model = Annotated[str, Argument(help="model folder, or name on the Hugging Face hub; schema: the JSON schema of a trace")]
+_Method = Annotated[list[str] | None, Option(help="input_x_gradient (default), integrated_gradients or occlusion")]
 _Files = Annotated[list[str] | None, Option("--output", "-o", help="FILE.html, .json, .svg or .png; may be repeated")]
+_Measured = Annotated[str | None, Option(help="file of texts by which the head that aligns best is found and kept")]
 
 
 def command(
-    model: Annotated[str, Argument(help="model folder, or name on the Hugging Face hub")],
+    model: _Model,
     text: Annotated[str | None, Option("--text", "-t", help="text, prompt, or first of a pair to look at")] = None,
     pair: Annotated[str | None, Option(help="second text, for models of pairs")] = None,
     image: Annotated[str | None, Option(help="picture to look at, for models of images")] = None,
@@ -32,12 +35,8 @@ def command(
     view: Annotated[str, Option(help="of pictures: align, heads or grid")] = "align",
     num_beams: Annotated[int | None, Option("--num-beams", "--beam-size", help="of the search for the answer")] = None,
     max_length: Annotated[int | None, Option("--max-length", "--max-new-tokens", help="most tokens of an answer")] = None,
-    measure: Annotated[
-        str | None, Option(help="file of texts by which the head that aligns best is found and stored with the model")
-    ] = None,
-    output: Annotated[
-        list[str] | None, Option("--output", "-o", help="FILE.html, .json, .svg or .png; may be repeated")
-    ] = None,
+    measure: _Measured = None,
+    output: _Files = None,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
     dtype: Annotated[str | None, Option(help="float32, bfloat16, float16; default: as stored")] = None,
 ) -> None:
@@ -45,6 +44,9 @@ def command(
     from pathlib import Path
 
     files = [Path(name) for name in output or ()]
+    if model == "schema":
+        _schema(files)
+        return
     _check(files, text, image, measure, view)
     wanted: dict[str, Any] = {"num_beams": num_beams, "max_length": max_length}
     search = {key: value for key, value in wanted.items() if value is not None}
@@ -58,18 +60,31 @@ def command(
     if measure is not None:
         _measure(loaded, model, measure)
     asked: Any = image if image is not None else text if pair is None else (text, pair)
-    if asked is None:
-        return
-    from regard.inspection.look import inspect
+    if asked is not None:
+        from regard.inspection.look import inspect
 
-    trace = inspect(loaded, asked, target, **options, **search)
+        _show(inspect(loaded, asked, target, **options, **search), files, view)
+
+
+def _show(trace: Trace, files: list[Any], view: str) -> None:
+    """Write the files, or say in the terminal what there is."""
     for path in files:
         if path.suffix in (".svg", ".png"):
             _picture(trace, path, view)
         else:
             trace.write(path)
+    if files and trace.limits.message is not None:
+        print(f"{trace.limits.message}; --full keeps everything", file=sys.stderr)
     if not files:
         print("\n".join(told(trace)))
+
+
+def _schema(files: list[Any]) -> None:
+    from regard.files import write_json
+    from regard.inspection.trace import schema
+
+    for path in files or ["-"]:
+        write_json(path, schema())
 
 
 def _check(files: list[Any], text: str | None, image: str | None, measure: str | None, view: str) -> None:
@@ -120,7 +135,6 @@ def _gates(given: list[str]) -> dict[str, dict[int, float]]:
 
 def _measure(loaded: Any, model: str, file: str) -> None:
     """Find the head that aligns best and keep it in the model's folder."""
-    import sys
     from dataclasses import asdict
     from pathlib import Path
 
