@@ -32,7 +32,7 @@ def test_the_likeliest_next_tokens_and_their_sentences(its, prefix) -> None:
     logs = next_logs(its, prefix)
     found = its.alternatives(TEXT, prefix, 4)
     ranked = sorted(logs, reverse=True)[:4]
-    assert [one.log_prob for one in found] == pytest.approx([log for log in ranked][: len(found)], abs=1e-4)
+    assert [one.log_prob for one in found] == pytest.approx(ranked[: len(found)], abs=1e-4)
     assert len({one.text for one in found}) == len(found)
     for one in found:
         assert one.text.startswith((prefix + one.piece).strip() if one.piece else prefix)

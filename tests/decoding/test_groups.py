@@ -39,7 +39,7 @@ def log_probs(model, source, ids):
 
 
 class Group:
-    def __init__(self):
+    def __init__(self) -> None:
         self.running, self.pool, self.done, self.chosen = [(0.0, ())], [], False, []
 
 

@@ -43,6 +43,22 @@ def test_the_test_is_sacrebleus_with_the_seed_and_count_stated(monkeypatch: pyte
         assert test.p_value == second.p_value
         assert "bs:100|seed:7" in test.signature
     assert any("100 resamples, seed 7" in line for line in found.lines())
+    _, shuffled = PairedTest([("a", BAD), ("b", GOOD)], metrics, [REFERENCES], "ar", 100)()
+    assert [test.p_randomised for test in found.tests] == [shuffled[name][1].p_value for name in ("BLEU", "chrF2")]
+
+
+def test_equal_systems_do_not_differ() -> None:
+    for test in compare([REFERENCES], GOOD, list(GOOD), options=Comparing(("bleu", "ter"), samples=20)).tests:
+        assert (test.difference, test.p_value, test.p_randomised) == (0, 1, 1)
+
+
+def test_unknown_words_part_the_sentences() -> None:
+    known = {word for text in SOURCES for word in text.split()} - set(SOURCES[0].split())
+    found = compare([REFERENCES], BAD, GOOD, SOURCES, options=Comparing(("bleu",), samples=2, source_words=known))
+    assert found.unknown[-1].lengths == "over 2"
+    assert sum(row.sentences for row in found.unknown) == len(SOURCES)
+    assert any("never learned from" in line for line in found.lines())
+    assert compare([REFERENCES], BAD, GOOD, options=FAST).unknown == []
 
 
 def test_the_interval_of_the_difference_lies_around_it_and_decides() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from regard.text.words import has_letters, owners, word_spans
+import pytest
+
+from regard.text.words import has_letters, owners, turned, word_spans
 
 
 def test_words() -> None:
@@ -20,3 +22,11 @@ def test_owners() -> None:
 def test_letters() -> None:
     assert has_letters("3D")
     assert not has_letters("3.14")
+
+
+@pytest.mark.parametrize("text", ["", " ", "Un chien  court.", " a b ", "我爱b你 c", "a", "x\ty  z "])
+def test_words_in_the_opposite_order_and_back(text: str) -> None:
+    assert turned(turned(text)) == text
+    assert [turned(text)[slice(*span)] for span in word_spans(turned(text))] == [
+        text[slice(*span)] for span in reversed(word_spans(text))
+    ]

@@ -206,10 +206,12 @@ def _tests(
         own = next(key for key in table if key != "System")
         one, two = cast(Any, table[own])
         low, high = _interval(metric, systems, references, options)
-        shuffled = float(cast(Any, randomised[own][1]).p_value)
+        p_values = [float(cast(Any, found[own][1]).p_value) for found in (table, randomised)]
         sides = [Side(float(r.score), float(r.mean), float(r.ci)) for r in (one, two)]
         gap = sides[1].score - sides[0].score
-        tests.append(Test(name, str(signatures[own]), sides[0], sides[1], gap, low, high, float(two.p_value), shuffled))
+        if gap == 0:  # which no resample can exceed or fall short of: sacrebleu would call it unlikely
+            p_values = [1.0, 1.0]
+        tests.append(Test(name, str(signatures[own]), *sides, gap, low, high, *p_values))
     return tests
 
 
@@ -243,7 +245,7 @@ def _comet(
     spread = np.abs(differences) - np.abs(differences).mean()
     signs = np.where(np.random.default_rng(options.seed).integers(2, size=(options.samples, count), dtype=bool), 1.0, -1.0)
     shuffled = np.abs(signs @ (two - one)) / count
-    p_values = [float((np.sum(found > abs(gap)) + 1) / (options.samples + 1)) for found in (spread, shuffled)]
+    p_values = [float((np.sum(found >= abs(gap)) + 1) / (options.samples + 1)) for found in (spread, shuffled)]
     halves = [float(np.percentile(found, 97.5) - np.percentile(found, 2.5)) / 2 for found in means]
     sides_ = [Side(float(own.mean()), float(m.mean()), half) for own, m, half in zip((one, two), means, halves)]
     low, high = np.percentile(differences, [2.5, 97.5])

@@ -17,8 +17,8 @@ def comparison_lines(found: Comparison) -> list[str]:
     out = [
         f"A: {a}",
         f"B: {b}",
-        f"{found.sentences:,} sentences; paired bootstrap (p) and approximate randomisation (p AR), {found.samples} each,"
-        f" seed {found.seed}; 95 % intervals",
+        f"{found.sentences:,} sentences; paired bootstrap (p), {found.samples} resamples, seed {found.seed};"
+        " approximate randomisation (p AR), as many shuffles; 95 % intervals",
         "",
         f"{'':8} {'A':>18} {'B':>18} {'B - A':>26} {'p':>8} {'p AR':>8}",
     ]

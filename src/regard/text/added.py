@@ -15,7 +15,8 @@ from regard.text.tokenizer import Tokenizer
 
 
 def with_entries(tokenizer: Tokenizer, names: Sequence[str]) -> Tokenizer:
-    """The same vocabulary with these names as its last entries. UserError: a name is no word or symbol, or is there.
+    """The same vocabulary with these names as its last entries. UserError: a name is no word or symbol, or is there, or a
+    text would not come back as it was (SentencePiece's tokenizers lose the space before a word that was added).
 
     A name that begins and ends with a mark, such as <2de>, is found wherever it stands; in a tokenizer of regard's the space
     after it belongs to it. A word is found where it stands as a word; in a tokenizer that regard trained, which finds
@@ -36,7 +37,10 @@ def with_entries(tokenizer: Tokenizer, names: Sequence[str]) -> Tokenizer:
         known = decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
         file["decoder"] = {"type": "Sequence", "decoders": [*words, *known]}
         backend = Backend.from_str(json.dumps(file))
-    return Tokenizer(backend, tokenizer.dropout, tokenizer.config)
+    new = Tokenizer(backend, tokenizer.dropout, tokenizer.config)
+    for name in filter(_is_word, names):
+        _check_whole(tokenizer, new, name)
+    return new
 
 
 def _is_word(name: str) -> bool:
@@ -54,6 +58,16 @@ def _check(tokenizer: Tokenizer, names: Sequence[str], prefixed: bool) -> None:
             raise UserError(f"{name!r} is no text as this tokenizer sees it, which is {tokenizer.normalize(name)!r}")
     if len(set(names)) < len(names):
         raise UserError("an entry is given twice")
+
+
+def _check_whole(old: Tokenizer, new: Tokenizer, name: str) -> None:
+    """UserError if a text with the word in it comes back otherwise than before."""
+    for text in (name, f"a {name} a", f"a ({name}), {name}."):
+        before = old.decode(old.encode(text))
+        if "\ufffd" not in before and new.decode(new.encode(text)) != before:
+            raise UserError(
+                f"{name!r}: this tokenizer would lose the spaces around it; it can take symbols such as <2de> alone"
+            )
 
 
 def _entry(name: str, prefixed: bool) -> AddedToken:
