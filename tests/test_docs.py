@@ -208,6 +208,10 @@ MAKE = """#!/bin/sh
 exec {make} -f {root}/Makefile BIN={bin} "$@"
 """
 
+TORCHRUN = """#!/bin/sh
+exec {python} -m torch.distributed.run "$@"
+"""
+
 PIP = """#!/bin/sh
 shift
 exec {python} -m pip install --quiet --dry-run --no-deps {root}
@@ -229,6 +233,7 @@ def bench(tmp_path: Path) -> Path:
         os.symlink(ROOT / name, folder / name)
     _script(programs / "regard", REGARD.format(python=sys.executable, source=str(ROOT / "src"), settings=TOY))
     _script(programs / "make", MAKE.format(make=shutil.which("make"), root=ROOT, bin=programs))
+    _script(programs / "torchrun", TORCHRUN.format(python=sys.executable))
     _script(programs / "pip", PIP.format(python=sys.executable, root=ROOT))
     return folder
 

@@ -144,7 +144,7 @@ def test_s_dist_03_losses_and_weights_are_those_of_one_process(one: dict[str, An
     """S-DIST-03: the same global batches, of batches with different token counts, give the same updates, however they are
     shared and accumulated, under DDP and FSDP2, with experts and tied embeddings."""
     ours, theirs = one[name], many[name]
-    close = {"half": 0.05, "mixture": 1e-3, "cut_mixture": 1e-3}.get(name, 2e-5)  # an epoch's last batch is balanced in parts
+    close = {"half": 0.05, "mixture": 1e-3, "cut_mixture": 1e-3}.get(name, 2e-5)  # the last experts are balanced in parts
     for (loss, norm), (other, length) in zip(ours["seen"], theirs["seen"], strict=True):
         assert other == pytest.approx(loss, rel=close)
         assert length == pytest.approx(norm, rel=10 * close)
