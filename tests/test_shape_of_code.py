@@ -24,7 +24,7 @@ ROWS = [
     {"architecture"},
     {"models"},
     {"checkpoints", "decoding"},
-    {"loaded", "translator", "generator", "classifier", "embedder", "filler", "loading"},
+    {"loaded", "documents", "translator", "ensemble", "generator", "classifier", "embedder", "filler", "loading"},
     {"inspection"},
     {"evaluation"},
     {"training"},

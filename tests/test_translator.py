@@ -255,3 +255,48 @@ def test_public_names():
     assert regard.__version__
     with pytest.raises(AttributeError, match="no attribute 'transformer_xl'"):
         _ = regard.transformer_xl
+
+
+def test_judging_what_is_there(shared):
+    from regard.decoding.alignment import forced
+
+    its = translator(shared)
+    [one] = its.judge([TEXTS[0]], [FRENCH[0]])
+    ids, framed = shared.target.encode(FRENCH[0]), its.frame(shared.source.encode(TEXTS[0]))[0][0]
+    [wanted] = forced(its.model, [framed], [(ids, True)], *its.marks())
+    assert (one.text, one.ids) == (FRENCH[0], ids)
+    assert one.token_log_probs == pytest.approx(wanted.log_probs, abs=1e-5)
+    assert one.log_prob == pytest.approx(sum(wanted.log_probs), abs=1e-4)
+    assert one.alignment is not None
+    assert one.explained is not None
+    [copy] = its.judge(["A dog runs in the park ."], ["A dog runs in the park ."])
+    assert "copied" in copy.flags
+    assert "empty" in its.judge(["Two men ."], [""])[0].flags
+    assert its.judge([], []) == []
+    with pytest.raises(UserError, match="1 translations for 2 texts"):
+        its.judge(["a", "b"], ["c"])
+
+
+def test_an_estimate_of_quality_comes_with_confidence(shared):
+    from regard.decoding.quality import FEATURES, VERSION
+
+    count = len(FEATURES)
+    formula = {"version": VERSION, "features": list(FEATURES), "length": 0.0, "knots": [[0.0, 42.0]]}
+    formula |= {"weights": [0.0] * count, "means": [0.0] * count, "scales": [1.0] * count}
+    its = translator(shared)
+    assert its.translate(["A dog ."], details=True, confidence=True)[0].quality is None
+    its.meta["quality"] = formula
+    assert its.translate(["A dog ."], details=True, confidence=True)[0].quality == 42.0
+    assert its.translate(["A dog ."], details=True)[0].quality is None
+    its.meta["quality"] = {"version": 0}
+    with pytest.raises(UserError, match="regard evaluate --calibrate"):
+        its.translate(["A dog ."], details=True)
+
+
+def test_documents_in_place(shared):
+    page = "# A *dog* runs\n\n- Two `men` play. The red house.\n"
+    found = translator(shared).translate_document(page, "markdown")
+    assert found.text.startswith("# ")
+    assert found.text.count("*") == 2
+    assert found.text.count("`men`") == 1
+    assert [one.source for one in found.passages] == ["A <g1>dog</g1> runs", "Two <x1/> play. The red house."]

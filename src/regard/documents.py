@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -9,13 +10,17 @@ from typing import Any, Literal
 from regard.errors import UserError
 from regard.text import formats
 from regard.text.formats.document import MARK, Document, cut, whole
-from regard.text.kept import find, put_back, take_out
+from regard.text.kept import find, pattern, put_back, take_out
 from regard.text.sentences import Sentence
 from regard.text.sentences import split as split_text
 from regard.text.sentences import whole as one_sentence
 from regard.text.words import has_letters
 
 Split = Literal["sentences", "no"]
+KEEP = (MARK.pattern,)
+"""What a translator must carry through in the sources of a job."""
+FIRST_HIDDEN = 1000
+"""The first number of marks that stand for what is kept, beyond those of any segment."""
 LAYOUT = "layout"
 """The flag of a segment that was left as it was."""
 
@@ -45,10 +50,10 @@ class Passage:
         """Promises that a sentence does not keep."""
         return [phrase for one in self.sentences for phrase in one.unkept]
 
-    def json(self) -> dict[str, Any]:
-        """The same as JSON types."""
-        sentences = [one.json() for one in self.sentences]
-        return {"source": self.source, "text": self.text, "flags": self.flags, "sentences": sentences}
+    def json(self, sentences: bool = True) -> dict[str, Any]:
+        """The same as JSON types, with or without its sentences."""
+        found: dict[str, Any] = {"source": self.source, "text": self.text, "flags": self.flags}
+        return found | ({"sentences": [one.json() for one in self.sentences]} if sentences else {})
 
 
 @dataclass
@@ -70,10 +75,12 @@ class Unit:
 
 @dataclass
 class Job:
-    """Texts cut into units. sources: what is to be translated, each text once."""
+    """Texts cut into units. sources: what is to be translated, each text once. hidden: for each text what stands behind
+    further marks in its units."""
 
     texts: list[str]
     units: list[list[Unit]]
+    hidden: list[dict[str, str]]
 
     @classmethod
     def of(
@@ -82,28 +89,51 @@ class Job:
         split: Split = "sentences",
         language: str | None = None,
         fits: Callable[[str], bool] | None = None,
+        keep: Sequence[str] = (),
     ) -> Job:
         """split: "sentences", or "no" for texts that are one each. language: of the texts, such as "en". fits: whether the
-        model reads all of a text. UserError if the library for splitting is not installed."""
+        model reads all of a text. keep: kinds of `regard.text.kept.KINDS` or regular expressions, for what is carried
+        through unseen. UserError if the library for splitting is not installed."""
         if split not in ("sentences", "no"):
             raise UserError(f"split is {split!r}, should be sentences or no")
-        return cls(list(texts), [_units(text, split, language, fits) for text in texts])
+        expression = pattern(keep) if keep else None
+        pairs = [(text, {}) if expression is None else _hidden(text, expression) for text in texts]
+        return cls(list(texts), [_units(text, split, language, fits) for text, _ in pairs], [hidden for _, hidden in pairs])
 
     @property
     def sources(self) -> list[str]:
         """Every text that has letters, once."""
-        return list(dict.fromkeys(unit.core for row in self.units for unit in row if has_letters(unit.core)))
+        return list(dict.fromkeys(unit.core for row in self.units for unit in row if _says(unit.core)))
 
     def passages(self, answers: Sequence[Any]) -> list[Passage]:
         """A passage for each text, from a Translation for each of `sources`."""
         known = dict(zip(self.sources, answers, strict=True))
         found = []
-        for text, row in zip(self.texts, self.units):
+        for text, row, hidden in zip(self.texts, self.units, self.hidden):
             asked = [known[unit.core] for unit in row if unit.core in known]
             flags = list(dict.fromkeys(flag for one in asked for flag in one.flags))
             parts = [unit.before + _answer(unit, known) + unit.after for unit in row]
-            found.append(Passage(text, "".join(parts), flags, asked))
+            found.append(Passage(text, _shown("".join(parts), hidden), flags, asked))
         return found
+
+
+def _hidden(text: str, expression: re.Pattern[str]) -> tuple[str, dict[str, str]]:
+    """The text with marks of its own for what matches, and what they stand for."""
+    hidden: dict[str, str] = {}
+    for part in reversed(find(text, expression)):
+        mark = f"<x{FIRST_HIDDEN + len(hidden)}/>"
+        hidden[mark] = part.text
+        text = text[: part.start] + mark + text[part.end :]
+    return text, hidden
+
+
+def _shown(text: str, hidden: dict[str, str]) -> str:
+    return MARK.sub(lambda mark: hidden.get(mark[0], mark[0]), text)
+
+
+def _says(text: str) -> bool:
+    """Whether there is something to translate beside marks."""
+    return has_letters(MARK.sub("", text))
 
 
 def _answer(unit: Unit, known: dict[str, Any]) -> str:
@@ -168,7 +198,8 @@ def _edged(text: str) -> Unit:
 
 @dataclass
 class DocumentJob:
-    """A document cut into units, to be translated by whoever calls `finish` with the answers. keep: for the translator."""
+    """A document cut into units, to be translated by whoever calls `finish` with the answers to `job.sources`, which a
+    translator finds with `keep=KEEP`."""
 
     document: Document
     job: Job
@@ -182,16 +213,13 @@ class DocumentJob:
         attributes: bool = False,
         language: str | None = None,
         fits: Callable[[str], bool] | None = None,
+        keep: Sequence[str] = (),
     ) -> DocumentJob:
         """format: a name of `regard.text.formats.FORMATS`. attributes: of HTML, translate alt texts and titles too. The
         rest: see Job. UserError: no such format, or the text is none of it."""
         document = formats.read(format, text, attributes)
-        return cls(document, Job.of([one.text for one in document.segments], split, language, fits))
-
-    @property
-    def keep(self) -> tuple[str, ...]:
-        """What the translator must carry through."""
-        return (MARK.pattern, *self.document.keep)
+        keep = (*document.keep, *keep)
+        return cls(document, Job.of([one.text for one in document.segments], split, language, fits, keep))
 
     def finish(self, answers: Sequence[Any]) -> TranslatedDocument:
         """The document with the answers to `job.sources`. Where the document would not be the same document with one, in
@@ -243,13 +271,13 @@ def translate_document(
 ) -> TranslatedDocument:
     """A document translated in place. options: of `Translator.translate`; keep: besides what the format keeps. The rest: see
     DocumentJob. A translation that a catalogue (po) marks as doubtful is one with a flag, so its options look for all."""
-    fits, language = translator.fits, translator.meta.get("source")
-    job = DocumentJob.of(text, formats.named(format), split, attributes, language, fits)
-    kept = (*job.keep, *([keep] if isinstance(keep, str) else keep))
+    more = [keep] if isinstance(keep, str) else keep
+    language = translator.meta.get("source")
+    job = DocumentJob.of(text, formats.named(format), split, attributes, language, translator.fits, more)
     if format == "po":
         options = {"confidence": True} | options
     sources = job.job.sources
-    return job.finish(translator.translate(sources, details=True, keep=kept, **options) if sources else [])
+    return job.finish(translator.translate(sources, details=True, keep=KEEP, **options) if sources else [])
 
 
 def translate_long(translator: Any, texts: Sequence[str], *, split: Split = "sentences", **options: Any) -> list[Passage]:

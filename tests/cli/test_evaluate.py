@@ -196,3 +196,24 @@ def test_real_tatoeba_is_scored_against_all_translations_of_a_sentence(
     assert (document["sentences"], document["references"] > 5) == (2364, True)
     assert document["scores"]["exact_match"]["value"] == 100
     assert document["scores"]["word_error_first"]["value"] > 20
+
+
+def test_the_quality_estimate_is_fitted_kept_and_drawn(
+    monkeypatch: pytest.MonkeyPatch, files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from regard.evaluation import quality
+    from regard.evaluation.quality import Bin, Calibration
+
+    found = Calibration({"version": 1}, [Bin(50.0, 51.0, 3)], 0.5, 1.0, 3, [50.0], [51.0])
+    monkeypatch.setattr(quality, "measured", lambda translator, task, **search: found)
+    monkeypatch.setattr(translator, "load", lambda folder, *more: Told(source="en", target="fr"))
+    (tmp_path / "regard.json").write_text('{"version": 1}', encoding="utf-8")
+    picture = str(tmp_path / "reliable.svg")
+    given = ["-s", files["source"], "-r", files["reference"], "--metrics", "chrf"]
+    assert cli.main(["evaluate", str(tmp_path), *given, "--calibrate", picture]) == 0
+    assert json.loads((tmp_path / "regard.json").read_text(encoding="utf-8"))["quality"] == {"version": 1}
+    assert Path(picture).read_text(encoding="utf-8").startswith("<?xml")
+    assert "correlation with chrF 0.500" in capsys.readouterr().err
+    assert cli.main(["evaluate", "--hypotheses", files["hypotheses"], "-r", files["reference"], "--calibrate", picture]) == 2
+    assert "--calibrate needs a model" in capsys.readouterr().err
+    assert cli.main(["evaluate", str(tmp_path), *given, "--calibrate", str(tmp_path / "no" / "x.svg")]) == 2

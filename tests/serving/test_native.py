@@ -152,3 +152,27 @@ def test_classify(client: Any, classifier: Any) -> None:
     pairs = client.post("/api/classify", {"text": asked[1:]}).json()["classifications"]
     assert pairs[0]["label"] == classifier.classify([tuple(asked[1])])[0]
     assert client.post("/api/classify", {"text": [["a"]]}).status_code == 400
+
+
+def test_documents(client: Any, translator: Any) -> None:
+    """Documents are translated in place, as from Python, and hold what was translated in them."""
+    page = '<p>A <b>dog</b> runs. Two men.</p>\n<p>The red house <img alt="A dog ."></p>'
+    found = client.post("/api/translate", {"text": page, "format": "html", "num_beams": 2}).json()["translations"][0]
+    wanted = translator.translate_document(page, "html", num_beams=2)
+    assert found["text"] == wanted.text
+    assert [one["source"] for one in found["passages"]] == ["A <g1>dog</g1> runs. Two men.", "The red house <x1/>"]
+    assert [one["text"] for one in found["passages"]] == [one.text for one in wanted.passages]
+    assert 'alt="A dog ."' in found["text"]
+    attributes = client.post("/api/translate", {"text": [page, ""], "format": "html", "attributes": True}).json()
+    assert [len(one["passages"]) for one in attributes["translations"]] == [3, 0]
+
+
+def test_what_does_not_go_with_documents_is_named_s_serve_08(client: Any) -> None:
+    for more in ({"stream": True}, {"alternatives": 1}, {"alignment": True}, {"attention": True}, {"prefix": "Un"}):
+        found = client.post("/api/translate", {"text": "A dog .", "format": "text"} | more)
+        assert found.status_code == 400
+        assert found.json()["error"] == f"{next(iter(more))}: is for sentences, not for documents"
+    assert client.post("/api/translate", {"text": "A dog .", "format": "doc"}).status_code == 400
+    found = client.post("/api/translate", {"text": "no catalogue", "format": "po"})
+    assert found.status_code == 400
+    assert "is no line of a .po file" in found.json()["error"]

@@ -64,39 +64,56 @@ def command(
     sample: Annotated[bool | None, Option("--sample", help="draw answers instead of searching")] = None,
     rerank: Rerank = None,
     max_sentences: Annotated[int | None, Option(min=1, help="only the first so many sentences")] = None,
+    device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
+    dtype: Annotated[str | None, Option(help="float32, bfloat16, float16, int8 (CPU); default: as stored")] = None,
     engine: Annotated[str, Option(help="regard, ctranslate2, or with small weights ctranslate2:int8")] = "regard",
+    shortlist: Annotated[bool, Option("--shortlist", help="score likely tokens alone (see regard shortlist)")] = False,
     allow_empty: Annotated[bool, Option("--allow-empty", help="score empty references too, with a warning")] = False,
     calibrate: _Calibrate = None,
     output: Annotated[str | None, Option("--output", "-o", help="write the translations here before scoring")] = None,
     json: Annotated[str | None, Option("--json", help="write one JSON document to this file (-: stdout)")] = None,
 ) -> None:
     """Score a model on a test set, or a file of translations against its references."""
+    _evaluate(dict(locals()))
+
+
+SEARCH = ("num_beams", "length_penalty", "sample", "mbr", "candidates")
+"""Options of the search."""
+
+
+def _evaluate(named: dict[str, Any]) -> None:
+    """Do what the command line says."""
     from regard.evaluation.evaluate import Evaluating
     from regard.evaluation.files import check_writable
     from regard.evaluation.scores import Scoring
 
-    check_writable(json, calibrate)
-    translator, known = _model(model, hypotheses, engine, more, rerank)
+    model, hypotheses, data, calibrate = (named[name] for name in ("model", "hypotheses", "data", "calibrate"))
+    check_writable(named["json"], calibrate)
+    translator, known = _model(named)
+    steps, limit = named["preprocess"], named["max_sentences"]
     where = Where(
-        source, reference or [], data, split, group, source_lang or known.get("source"), target_lang or known.get("target"),
-        names(preprocess) if preprocess is not None else list(known.get("preprocess") or []), max_sentences, allow_empty,
-    )  # fmt: skip
+        named["source"],
+        named["reference"] or [],
+        data,
+        named["split"],
+        named["group"],
+        named["source_lang"] or known.get("source"),
+        named["target_lang"] or known.get("target"),
+        names(steps) if steps is not None else list(known.get("preprocess") or []),
+        limit,
+        named["allow_empty"],
+    )
     task = _task(where, translating=model is not None)
-    chosen = names(metrics) or list(known.get("scores") or ("bleu", "chrf"))
-    scoring = Scoring(task.target_language, tokenize or untouched(where.preprocess), lowercase, allow_empty)
-    asked = {
-        "num_beams": num_beams,
-        "length_penalty": length_penalty,
-        "sample": sample,
-        "mbr": mbr,
-        "candidates": candidates,
-    }
-    search = {name: value for name, value in asked.items() if value is not None}
-    options = Evaluating(chosen, scoring, search, output, changes(names(finish), task)[1])
-    found = _found(translator, hypotheses, task, options, max_sentences)
+    chosen = names(named["metrics"]) or list(known.get("scores") or ("bleu", "chrf"))
+    tokenize = named["tokenize"] or untouched(where.preprocess)
+    scoring = Scoring(task.target_language, tokenize, named["lowercase"], named["allow_empty"])
+    search = {name: named[name] for name in SEARCH if named[name] is not None}
+    options = Evaluating(chosen, scoring, search, named["output"], changes(names(named["finish"]), task)[1])
+    found = _found(translator, hypotheses, task, options, limit)
     if calibrate is not None:
         _calibrate(translator, model, task, search, calibrate)
-    _tell(found, json, {"model": model, "hypotheses": hypotheses, "data": data, "split": data and split, "search": search})
+    about = {"model": model, "hypotheses": hypotheses, "data": data, "split": data and named["split"], "search": search}
+    _tell(found, named["json"], about)
 
 
 def names(text: str | None) -> list[str]:
@@ -104,10 +121,10 @@ def names(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def _model(
-    model: str | None, hypotheses: str | None, engine: str, more: list[str] | None, rerank: str | None
-) -> tuple[Any, dict[str, Any]]:
+def _model(named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The translator and what its folder says of languages, steps and metrics; nothing where there is no model."""
+    model, engine, more, rerank = (named[name] for name in ("model", "engine", "more", "rerank"))
+    hypotheses, kind = named["hypotheses"], (named["device"], named["dtype"])
     if (model is None) == (hypotheses is None):
         raise UserError("give either a model folder or --hypotheses FILE")
     if model is None:
@@ -115,14 +132,16 @@ def _model(
     from regard.cli.craft import opened, reranked
 
     if engine == "regard":
-        translator = opened(model, more)
+        translator = opened(model, more, *kind)
     elif more:
         raise UserError(f"an ensemble runs in the engine regard alone, not in {engine}: leave --engine away")
     else:
         from regard.serving.ctranslate import engine as running_in
 
         run = running_in(engine)
-        translator = run(opened(model, None))
+        translator = run(opened(model, None, *kind))
+    if named["shortlist"]:
+        translator.use_shortlist(model)
     return translator if rerank is None else reranked(translator, rerank), translator.meta
 
 

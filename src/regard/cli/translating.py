@@ -58,7 +58,7 @@ def lines(
     texts: Iterable[Sequence[str]],
     file: BinaryIO,
     jsonl: bool,
-    split: str,
+    split: Any,
     options: dict[str, Any],
     first: int = 0,
 ) -> None:
@@ -73,7 +73,7 @@ def lines(
         if split == "no":
             answers: Sequence[Any] = translator.translate(chunk, details=True, first=report.lines, **options)
         else:
-            answers = translate_long(translator, chunk, split="sentences", **options)
+            answers = translate_long(translator, chunk, split=split, **options)
         for answer in answers:
             report.add(answer)
             for line in [_json(answer, report.lines)] if jsonl else _text(answer, report.lines, count):

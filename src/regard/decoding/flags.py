@@ -31,6 +31,8 @@ FLAGS = {
     "kept-guessed": "tags were placed without knowing which words belong together",
 }
 """All names, and what each says of a translation."""
+MARKS = ".,;:!?…。，；：！？"
+"""Of punctuation at a word, when words are said again."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,8 @@ def text_flags(source: str, text: str, tokens: tuple[int, int], its: Thresholds 
     if not text.strip():
         return ["empty"] if source.strip() else []
     found, sides = [], (words_of(source), words_of(text))
-    if loops(sides[1]) >= max(its.repeats, loops(sides[0]) + 1):
+    said = [[word.strip(MARKS) or word for word in side] for side in sides]
+    if loops(said[1]) >= max(its.repeats, loops(said[0]) + 1):
         found.append("repetition")
     if sum(map(has_letters, sides[1])) >= its.copied_words and copied(*sides) >= its.copied:
         found.append("copied")

@@ -16,7 +16,7 @@ from regard.serving.generating import Prompt
 from regard.serving.linking import Linked, links_words, spans, strongest
 from regard.serving.refusals import RefusalError, body, refusal
 from regard.serving.served import Served, Translated, Wish
-from regard.serving.service import How, Service, Text, confidence
+from regard.serving.service import How, Kind, Service, Text, confidence
 from regard.serving.waiting import Following, answers, submit, told
 from regard.text.sentences import Sentence
 
@@ -32,16 +32,18 @@ class Strict(Body):
 
 
 class TranslateBody(Strict):
-    """text: one or several. model, or source and target (languages), choose the model. split: where sentences end. prefix:
-    how the translation of a single sentence begins. alternatives: further answers. alignment: links between words.
-    attention: how much each word of the best translation looked at each source word. The rest: search options; null for the
-    model's own."""
+    """text: one or several. model, or source and target (languages), choose the model. split: where sentences end. format:
+    the texts are documents, translated in place; attributes: of HTML, alt texts and titles too. prefix: how the translation
+    of a single sentence begins. alternatives: further answers. alignment: links between words. attention: how much each word
+    of the best translation looked at each source word. The rest: search options; null for the model's own."""
 
     text: str | list[str]
     model: str | None = None
     source: str | None = None
     target: str | None = None
     split: Literal["lines", "marks", "no"] = "lines"
+    format: Literal["text", "srt", "vtt", "markdown", "html", "po"] | None = None
+    attributes: bool = False
     prefix: str = ""
     alternatives: int = 0
     alignment: bool = False
@@ -153,6 +155,8 @@ async def _translated(service: Service, given: TranslateBody, name: str) -> Resp
     service.check_texts([*texts, given.prefix], "text")
     served = chosen(service, given)
     wish = served.wish("translate", service.engine.limits, **search_of(given, service))
+    if given.format is not None:
+        return await _documents(service, given, served, wish, name)
     how = How(given.split, given.prefix, given.alternatives + 1 if given.alignment else int(given.attention))
     if given.stream:
         if len(texts) != 1:
@@ -161,6 +165,18 @@ async def _translated(service: Service, given: TranslateBody, name: str) -> Resp
         return StreamingResponse(stream_of(served, parts, events, given), media_type=EVENTS)
     found = await service.translate(served, texts, wish, how, name)
     return JSONResponse({"model": served.name, "translations": [shown(served, one, given) for one in found]})
+
+
+async def _documents(service: Service, given: TranslateBody, served: Served, wish: Wish, name: str) -> Response:
+    """Documents of a format: each whole again, and what was translated in it."""
+    for field in ("stream", "alternatives", "alignment", "attention", "prefix"):
+        if getattr(given, field):
+            raise RefusalError(400, f"{field}: is for sentences, not for documents", field)
+    texts = [given.text] if isinstance(given.text, str) else given.text
+    kind = Kind(str(given.format), "no" if given.split == "no" else "sentences", given.attributes)
+    found = await service.documents(served, texts, wish, kind, name)
+    rows = [{"text": one.text, "passages": [passage.json(sentences=False) for passage in one.passages]} for one in found]
+    return JSONResponse({"model": served.name, "translations": rows})
 
 
 async def _generated(service: Service, served: Served, wish: Wish, prompt: Prompt, name: str) -> Response:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from regard.documents import KEEP, DocumentJob, Split, TranslatedDocument
 from regard.serving.engine import Engine
 from regard.serving.languages import nearest
 from regard.serving.refusals import RefusalError
@@ -60,6 +61,15 @@ class How:
     cut: str = "lines"
     prefix: str = ""
     align: int = 0
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What documents are. format: a name of `regard.text.formats.FORMATS`. split, attributes: see `regard.documents`."""
+
+    format: str
+    split: Split = "sentences"
+    attributes: bool = False
 
 
 @dataclass
@@ -135,6 +145,23 @@ class Service:
         found = await answers(await submit(self.engine, served.name, wish, sources, None, request, size))
         self.characters += size
         return self._joined(parts, found)
+
+    async def documents(
+        self, served: Served, texts: Sequence[str], wish: Wish, kind: Kind, request: str = ""
+    ) -> list[TranslatedDocument]:
+        """Documents, translated in place. UserError: a text is none of the format, or a library is missing."""
+        size = sum(map(len, texts))
+        jobs = await aside(size, self._jobs, served, texts, kind)
+        sources = [Source(text, number=number) for number, text in enumerate(t for job in jobs for t in job.job.sources)]
+        asked = replace(wish, options=(*wish.options, ("keep", KEEP)))
+        found = iter(await answers(await submit(self.engine, served.name, asked, sources, None, request, size)))
+        self.characters += size
+        parts = [[one.translation for _, one in zip(job.job.sources, found)] for job in jobs]
+        return await aside(size, lambda: [job.finish(part) for job, part in zip(jobs, parts)])
+
+    def _jobs(self, served: Served, texts: Sequence[str], kind: Kind) -> list[DocumentJob]:
+        how = (kind.format, kind.split, kind.attributes, served.source, served.fits)
+        return [DocumentJob.of(text, *how) for text in texts]
 
     async def follow(
         self, served: Served, text: str, wish: Wish, how: How | None = None, request: str = ""
