@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.layout import Layout
+from regard.layout import Layout, _count
 
 
 def table(layout: Layout) -> list[list[tuple[int, int]]]:
@@ -136,3 +136,13 @@ def test_rows_of_two_layouts_stand_below_each_other_filled_up_on_the_left():
     assert Layout.unpadded(3).empty() == 0
     with pytest.raises(ValueError, match="marks"):
         replace(upper, mark=torch.ones(1, 2)).below(1, lower, 2)
+
+
+def test_positions_made_in_inference_serve_training_too() -> None:
+    """A server classifies, then a gradient is asked for: the table of positions is one and the same."""
+    _count.cache_clear()
+    with torch.inference_mode():
+        Layout.unpadded(3)
+    table = torch.nn.Embedding(4, 2)
+    table(Layout.unpadded(3).position).sum().backward()
+    assert table.weight.grad is not None

@@ -21,7 +21,8 @@ Side = Literal["both", "right"]
 
 @lru_cache(maxsize=16)
 def _count(device: torch.device, room: int) -> Tensor:
-    return torch.arange(room, device=device)[None]
+    with torch.inference_mode(False):  # it is kept, also for those who train
+        return torch.arange(room, device=device)[None]
 
 
 def _positions(start: int, length: int, device: torch.device | str | None) -> Tensor:

@@ -182,8 +182,9 @@ class Blocks(Mask):
 @lru_cache(maxsize=32)
 def _drawn(count: int, among: int, seed: int) -> Tensor:
     """Bool[among among]: for each block of queries `count` blocks of keys."""
-    chance = torch.rand(among, among, generator=torch.Generator().manual_seed(seed))
-    return torch.zeros(among, among, dtype=torch.bool).scatter_(1, chance.argsort(1)[:, :count], True)
+    with torch.inference_mode(False):  # it is kept, also for those who train
+        chance = torch.rand(among, among, generator=torch.Generator().manual_seed(seed))
+        return torch.zeros(among, among, dtype=torch.bool).scatter_(1, chance.argsort(1)[:, :count], True)
 
 
 @part

@@ -47,11 +47,12 @@ def sinusoids(length: int, d_model: int, interleaved: bool = False, first: int =
     Marian's and Pegasus's folders. That is a fixed permutation of the vector, which a trained model cannot tell. closed:
     10000^(2i/(d-2)), so that the slowest pair turns by exactly 1/10000, as in the authors' code and OpenNMT's.
     """
-    steps = torch.arange(0, d_model, 2, dtype=torch.float64)
-    rate = torch.pow(10000.0, -steps / (max(d_model - 2, 1) if closed else d_model))
-    angle = torch.arange(first, first + length, dtype=torch.float64)[:, None] * rate
-    pair = torch.stack([angle.sin(), angle.cos()], -1 if interleaved else 1)
-    return pair.flatten(1)[:, :d_model].float()
+    with torch.inference_mode(False):  # it is kept, also for those who train
+        steps = torch.arange(0, d_model, 2, dtype=torch.float64)
+        rate = torch.pow(10000.0, -steps / (max(d_model - 2, 1) if closed else d_model))
+        angle = torch.arange(first, first + length, dtype=torch.float64)[:, None] * rate
+        pair = torch.stack([angle.sin(), angle.cos()], -1 if interleaved else 1)
+        return pair.flatten(1)[:, :d_model].float()
 
 
 @part
