@@ -130,5 +130,49 @@ def test_a_manifest_keeps_the_report(toy: Path) -> None:
     assert told["report"]["rules"]["max_words"]["count"] == found.report.rules["max_words"].count > 0
 
 
+LANGUAGE: dict[str, Any] = {
+    "task": {"kind": "language"},
+    "data": {"source": "text", "train": "part-*.txt", "valid": "valid.txt", "max_length": 12, "workers": 1},
+    "tokenizer": {"kind": "words", "vocab_size": 40},
+    "model": {"architecture": "gpt2", "num_layers": 1, "d_model": 16, "d_ff": 32, "num_heads": 2},
+    "training": {"max_steps": 3, "batch_tokens": 48, "threads": 1},
+}
+
+
+@pytest.fixture
+def running(toy: Path) -> Path:
+    """A recipe of single texts in two files."""
+    lines = [line.split("\t")[0] for line in (toy.parent / "train.tsv").read_text(encoding="utf-8").splitlines()]
+    for name, some in (("part-1", lines[:20]), ("part-2", lines[20:]), ("all", lines), ("valid", lines[:4])):
+        (toy.parent / f"{name}.txt").write_text("".join(f"{line}\n" for line in some), encoding="utf-8")
+    path = toy.parent / "language.yaml"
+    path.write_text(yaml.safe_dump(LANGUAGE), encoding="utf-8")
+    return path
+
+
+def test_single_texts_are_streamed_and_packed(running: Path, tmp_path: Path) -> None:
+    whole = prepare(load_recipe(running, ["data.train=" + str(running.parent / "all.txt")]))
+    recipe = load_recipe(running, ["data.stream=true"])
+    found = prepare(recipe)
+    assert isinstance(found.train, Shards)
+    assert found.packed
+    assert found.train.tokens == whole.train.plain.tokens
+    window = found.train.window(0, 0)
+    rows = [window.pair(number) for number in range(len(window))]
+    assert all(len(ids) == sum(lengths) for ids, lengths in rows)
+    assert any(len(lengths) > 1 for _, lengths in rows)
+    result = train(recipe, tmp_path / "out")
+    assert result.steps == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [(["task.reading=blocks"], "set task.reading: documents"), (["task.kind=spans"], "data.stream: is for tasks of kind")],
+)
+def test_texts_that_cannot_be_streamed_are_told(running: Path, settings: list[str], match: str) -> None:
+    with pytest.raises(UserError, match=match):
+        prepare(load_recipe(running, ["data.stream=true", *settings]))
+
+
 def test_repeats_are_those_after_the_first() -> None:
     assert streaming.repeats(np.array([5, 3, 5, 5, 3, 1])).tolist() == [False, False, True, True, True, False]

@@ -144,6 +144,11 @@ class TokenisedPairs:
         return cls(arrays, key, name)
 
     @property
+    def arrays(self) -> Arrays:
+        """What it is made of, by name."""
+        return {name: getattr(self, name) for name in _ARRAYS}
+
+    @property
     def tokens(self) -> tuple[int, int]:
         """How many there are on either side."""
         return len(self.source), len(self.target)

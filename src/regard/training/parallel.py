@@ -150,6 +150,12 @@ def like(value: Tensor, pattern: Tensor) -> Tensor:
     return value
 
 
+def kept(value: Tensor) -> Tensor:
+    """A tensor as it goes into a checkpoint: whole ones on the CPU, what FSDP cuts where it is."""
+    value = value.detach()
+    return value if isinstance(value, DTensor) else value.cpu().contiguous()
+
+
 def put(model: nn.Module, values: Mapping[str, Tensor]) -> None:
     """Put whole tensors into a model's parameters of the same names, cut or not."""
     with torch.no_grad():

@@ -23,6 +23,7 @@ from regard.training.tokenizers import tokenizers_of_pairs
 
 __all__ = ["Prepared", "cache_folder", "describe_model", "limits", "prepare", "prepare_pairs", "read_split"]
 
+STREAMED = ("translation", "language", "masked", "permutation")
 GRAMMAR, DRAWN, WATCHED = "grammar-", 20_000, 500
 """How many sentences a grammar gives for training, where the recipe does not say, and for each of the other splits."""
 
@@ -105,6 +106,8 @@ def prepare(recipe: Recipe, cache_dir: Path | None = None) -> Prepared:
     """
     from regard.training import tasks
 
+    if (recipe.data.stream or recipe.data.mix) and recipe.task.kind not in STREAMED:
+        raise UserError(f"data.stream: is for tasks of kind {', '.join(STREAMED)}, not {recipe.task.kind}")
     return tasks.find(recipe.task.kind).prepare(recipe, cache_folder(cache_dir))
 
 

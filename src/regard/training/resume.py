@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from regard.checkpoints.tensors import save_tensors
 from regard.errors import UserError
 from regard.files import sync, write_json
-from regard.training.parallel import like
+from regard.training.parallel import kept, like
 
 NAME = re.compile(r"step-(\d{8})")
 TENSORS, FACTS, PIECES = "training.safetensors", "training.json", "pieces"
@@ -174,7 +174,7 @@ def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dic
     """The optimiser's state by parameter name: "optimizer.exp_avg/encoder…"."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     return {
-        f"optimizer.{kind}/{names[parameter]}": value.detach().cpu().contiguous()
+        f"optimizer.{kind}/{names[parameter]}": kept(value)
         for parameter, state in optimizer.state.items()
         for kind, value in state.items()
     }

@@ -269,13 +269,13 @@ class Run:
             self.plain.load_state_dict(values, strict=False)
 
     def _state(self) -> dict[str, Tensor]:
-        """Tensors of a checkpoint beside the model: of the optimiser, the moving average, what LoRA learns; of what FSDP cuts
-        this rank's piece."""
+        """Tensors of a checkpoint beside the model: of the optimiser, the moving average, what LoRA learns; where FSDP cuts
+        them this rank's piece."""
         state = resume.optimizer_tensors(self.plain, self.optimizer)
-        state |= {f"average/{name}": value.cpu() for name, value in (self.average or {}).items()}
+        state |= {f"average/{name}": parallel.kept(value) for name, value in (self.average or {}).items()}
         if self.lora:
             learned = ((name, p) for name, p in self.plain.named_parameters() if p.requires_grad)
-            state |= {f"learned/{name}": p.detach().cpu() for name, p in learned}
+            state |= {f"learned/{name}": parallel.kept(p) for name, p in learned}
         return state
 
     def save(self) -> Path:

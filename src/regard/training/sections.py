@@ -141,7 +141,7 @@ class Data(Section):
     clean: Clean = Field(default=Clean(), description="which training pairs are dropped")
     stream: bool = Field(
         default=False,
-        description="of translation: training pairs go into shards on disk and are read from there, never all in memory;"
+        description="training pairs or texts go into shards on disk and are read from there, never all in memory;"
         " data.train may have * and be an address (s3://, hf://, https://)",
     )
     mix: list[Part] = Field(

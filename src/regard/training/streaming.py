@@ -8,28 +8,29 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from regard.batches.data import TokenisedPairs, write_shard
+from regard.batches.data import Arrays, TokenisedPairs, write_shard
 from regard.batches.objectives import Translation
 from regard.batches.shards import MANIFEST, Corpus, Shards, shard_path, shares_of
 from regard.errors import UserError
 from regard.files import write_json
-from regard.text.clean import Found, Report
+from regard.text.clean import Found, Report, Rules
 from regard.text.corpus import Pair
 from regard.text.remote import Files, files_of, identity, pairs_of
+from regard.text.tokenizer import Tokenizers
 from regard.training.encoding import Made, Piece, Work, cleaned, encode
 from regard.training.journal import counting
 from regard.training.prepare import Prepared, read_split, rules
 from regard.training.recipe import Recipe
 from regard.training.sections import Part
-from regard.training.start import start_of
+from regard.training.start import Start, start_of
 from regard.training.tokenizers import tokenizers_of_sample
 
 SHARD, SAMPLE = 10_000, 200_000
@@ -61,48 +62,78 @@ class Source:
         return self.part.train
 
 
+@dataclass(frozen=True)
+class How:
+    """How a kind of task reads corpora. read: the examples of files; rules: which of them pass; lay: what becomes of a
+    shard's arrays, given the tokenizers (None: nothing); said: what that depends on."""
+
+    read: Callable[[Files, str, str], Iterator[Pair]]
+    rules: Rules
+    lay: Callable[[Any], Callable[[Arrays], Arrays]] | None = None
+    said: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """What is learned from, prepared."""
+
+    train: Shards
+    tokenizers: Any
+    start: Start | None
+    report: Report
+    name: str
+    notes: list[str]
+
+
 def prepare_stream(recipe: Recipe, cache: Path) -> Prepared:
     """What translation reads, from corpora that are never in memory as a whole. UserError as for others, and for what needs
     all texts at hand (BPE-dropout, named data sets)."""
-    sources, data = sources_of(recipe), recipe.data
-    if recipe.tokenizer.dropout:
-        raise UserError("tokenizer.dropout: splits all texts anew each epoch, which data.stream does not hold: set it to 0")
     valid = [pair for pair in read_split(recipe, "valid") if pair.source.strip() and pair.target.strip()]
     if not valid:
         raise UserError("data.valid: no validation pairs; name a file of pairs that are not learned from")
-    looked: dict[int, Looked] = {}
-    start = start_of(recipe)
-    if start is None:
-        said = json.dumps([FORMAT, [source.identity for source in sources], data.temperature])
-        tags = [source.part.tag for source in sources if source.part.tag]
-        folder = tokenizers_of_sample(recipe, said, tags, lambda: _samples(recipe, sources, looked), cache)
-    else:
-        folder = start.folder
-    made = [_prepared(recipe, number, source, folder, looked, cache) for number, source in enumerate(sources)]
-    weights = shares_of([one.size for one, _ in made], [source.part.weight for source in sources], data.temperature)
-    corpora = [Corpus(one.folder, one.key, one.counts, one.tokens, weight) for (one, _), weight in zip(made, weights)]
-    tokenizers = _tokenizers(recipe, folder) if start is None else start.tokenizers
-    notes = [f"{source.name}: {'; '.join(report.lines())}" for source, (_, report) in zip(sources, made)]
-    if len(corpora) > 1:
-        notes += [f"{source.name}: {weight:.1%} of what is read" for source, weight in zip(sources, weights)]
+    found = streamed(recipe, cache, How(pairs_of, rules(recipe)))
     return Prepared(
-        train=Shards(corpora, recipe.training.seed, data.buffer),
-        valid=TokenisedPairs.build(valid, tokenizers, cache / "tokens", name="validation data"),
+        train=found.train,
+        valid=TokenisedPairs.build(valid, found.tokenizers, cache / "tokens", name="validation data"),
         valid_pairs=valid,
         test_pairs=read_split(recipe, "test"),
-        tokenizers=tokenizers,
-        report=_sum([report for _, report in made]),
-        name=", ".join(source.name for source in sources),
-        notes=notes,
-        objective=Translation.of(tokenizers) if start is None else start.translation(),
-        start=start,
+        tokenizers=found.tokenizers,
+        report=found.report,
+        name=found.name,
+        notes=found.notes,
+        objective=Translation.of(found.tokenizers) if found.start is None else found.start.translation(),
+        start=found.start,
     )
 
 
-def _tokenizers(recipe: Recipe, folder: Path) -> Any:
-    from regard.text.tokenizer import Tokenizers
-
-    return Tokenizers.open(folder)
+def streamed(recipe: Recipe, cache: Path, how: How) -> Streamed:
+    """A recipe's training corpora in shards, and its tokenizers, made now or before."""
+    sources, data = sources_of(recipe), recipe.data
+    if recipe.tokenizer.dropout:
+        raise UserError("tokenizer.dropout: splits all texts anew each epoch, which data.stream does not hold: set it to 0")
+    looked: dict[int, Looked] = {}
+    start = start_of(recipe)
+    if start is None:
+        said = json.dumps([FORMAT, [source.identity for source in sources], data.temperature, how.said])
+        tags = [source.part.tag for source in sources if source.part.tag]
+        folder = tokenizers_of_sample(recipe, said, tags, lambda: _samples(recipe, how, sources, looked), cache)
+        tokenizers = Tokenizers.open(folder)
+    else:
+        folder, tokenizers = start.folder, start.tokenizers
+    made = [_prepared(recipe, how, source, (folder, tokenizers), looked.get(n), cache) for n, source in enumerate(sources)]
+    weights = shares_of([one.size for one, _ in made], [source.part.weight for source in sources], data.temperature)
+    corpora = [replace(one, weight=weight) for (one, _), weight in zip(made, weights)]
+    notes = [f"{source.name}: {'; '.join(report.lines())}" for source, (_, report) in zip(sources, made)]
+    if len(corpora) > 1:
+        notes += [f"{source.name}: {weight:.1%} of what is read" for source, weight in zip(sources, weights)]
+    return Streamed(
+        train=Shards(corpora, recipe.training.seed, data.buffer),
+        tokenizers=tokenizers,
+        start=start,
+        report=_sum([report for _, report in made]),
+        name=", ".join(source.name for source in sources),
+        notes=notes,
+    )
 
 
 def sources_of(recipe: Recipe) -> list[Source]:
@@ -121,18 +152,18 @@ def sources_of(recipe: Recipe) -> list[Source]:
     return found
 
 
-def _pairs(recipe: Recipe, source: Source, what: str) -> Iterator[Pair]:
+def _pairs(recipe: Recipe, how: How, source: Source, what: str) -> Iterator[Pair]:
     data = recipe.data
     sides = source.part.source or data.source, source.part.target or data.target
-    every = (pair for files in source.files for pair in pairs_of(files, *sides))
+    every = (pair for files in source.files for pair in how.read(files, *sides))
     return counting(islice(every, data.max_pairs), f"{what} {source.name}")
 
 
-def _look(recipe: Recipe, source: Source, sample: int) -> Looked:
+def _look(recipe: Recipe, how: How, source: Source, sample: int) -> Looked:
     """Read a corpus once: which pairs repeat, how lengths relate, and a sample."""
     hashes, ratios = _Numbers(np.int64), _Numbers(np.float32)
     draw, drawn = random.Random(recipe.training.seed), []
-    for number, pair in enumerate(_pairs(recipe, source, "reading")):
+    for number, pair in enumerate(_pairs(recipe, how, source, "reading")):
         hashes.add(hash((pair.source.strip(), pair.target.strip())))
         if pair.source and pair.target:
             ratios.add(len(pair.target) / len(pair.source))
@@ -142,7 +173,7 @@ def _look(recipe: Recipe, source: Source, sample: int) -> Looked:
             drawn[place] = pair
     found = hashes.array()
     if not len(found):
-        raise UserError(f"data.train: {source.name} holds no pairs")
+        raise UserError(f"data.train: {source.name} holds no text")
     again = repeats(found) if recipe.data.clean.drop_duplicates else np.zeros(len(found), dtype=bool)
     lengths = ratios.array()
     return Looked(again, float(np.median(lengths)) if len(lengths) else 1.0, drawn)
@@ -172,52 +203,53 @@ def repeats(hashes: np.ndarray) -> np.ndarray:
     return found
 
 
-def _samples(recipe: Recipe, sources: list[Source], looked: dict[int, Looked]) -> list[Pair]:
-    """Pairs of all corpora, cleaned, that vocabularies are learned from: of each as many as it is read."""
+def _samples(recipe: Recipe, how: How, sources: list[Source], looked: dict[int, Looked]) -> list[Pair]:
+    """Examples of all corpora, cleaned, that vocabularies are learned from: of each as many as it is read."""
     each = max(SAMPLE // len(sources), 1)
     for number, source in enumerate(sources):
-        looked.setdefault(number, _look(recipe, source, each))
+        looked[number] = _look(recipe, how, source, each)
     weights = [source.part.weight for source in sources]
     shares = shares_of([len(looked[n].again) for n in range(len(sources))], weights, recipe.data.temperature)
     most = max(shares)
     found: list[Pair] = []
     for number, source in enumerate(sources):
         sample = looked[number].sample[: max(round(each * shares[number] / most), 1)]
-        work = _work(recipe, source, "", looked[number].usual)
+        work = _work(recipe, how, source, "", looked[number].usual)
         found += cleaned(sample, np.zeros(len(sample), dtype=bool), work)[0]
         looked[number].sample = []
     if not found:
-        raise UserError("data.train: no pair is left after cleaning")
+        raise UserError("data.train: nothing is left after cleaning")
     return found
 
 
-def _work(recipe: Recipe, source: Source, tokenizers: str, usual: float) -> Work:
+def _work(recipe: Recipe, how: How, source: Source, tokenizers: str, usual: float) -> Work:
     data = recipe.data
     sides = source.part.source or data.source, source.part.target or data.target
-    return Work(tokenizers, rules(recipe), tuple(data.preprocess), *sides, usual=usual, tag=source.part.tag)
+    return Work(tokenizers, how.rules, tuple(data.preprocess), *sides, usual=usual, tag=source.part.tag)
 
 
 def _prepared(
-    recipe: Recipe, number: int, source: Source, tokenizers: Path, looked: dict[int, Looked], cache: Path
+    recipe: Recipe, how: How, source: Source, tokenizers: tuple[Path, Any], seen: Looked | None, cache: Path
 ) -> tuple[Corpus, Report]:
     """A corpus's shards, made now or before from the same files in the same way."""
-    from regard.text.tokenizer import Tokenizers
-
-    its = Tokenizers.open(tokenizers)
-    how = [source.identity, list(recipe.data.preprocess), vars(rules(recipe)), its.source.hash, its.target.hash]
-    key = hashlib.sha256(json.dumps([FORMAT, SHARD, how]).encode()).hexdigest()
+    place, its = tokenizers
+    told = [source.identity, list(recipe.data.preprocess), vars(how.rules), its.source.hash, its.target.hash, how.said]
+    key = hashlib.sha256(json.dumps([FORMAT, SHARD, told]).encode()).hexdigest()
     folder = cache / "shards" / key
     if not (folder / MANIFEST).is_file():
-        seen = looked.get(number) or _look(recipe, source, 0)
-        work = _work(recipe, source, str(tokenizers), seen.usual)
-        pieces = _pieces(_pairs(recipe, source, "preparing"), seen.again)
-        _write(folder, key, encode(pieces, work, recipe.data.workers or os.cpu_count() or 1))
-    looked.pop(number, None)
-    told = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    report = _report(told["report"])
-    if not sum(told["counts"]):
-        raise UserError(f"data.train: {source.name}: no pair is left; {'; '.join(report.lines())}")
-    return Corpus(folder, key, tuple(told["counts"]), tuple(told["tokens"])), report
+        seen = seen or _look(recipe, how, source, 0)
+        work = _work(recipe, how, source, str(place), seen.usual)
+        pieces = _pieces(_pairs(recipe, how, source, "preparing"), seen.again)
+        made = encode(pieces, work, recipe.data.workers or os.cpu_count() or 1)
+        if how.lay is not None:
+            lay = how.lay(its)
+            made = ((lay(arrays) if len(arrays["lines"]) else arrays, report) for arrays, report in made)
+        _write(folder, key, made)
+    found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    report = _report(found["report"])
+    if not sum(found["counts"]):
+        raise UserError(f"data.train: {source.name}: nothing is left; {'; '.join(report.lines())}")
+    return Corpus(folder, key, tuple(found["counts"]), tuple(found["tokens"])), report
 
 
 def _pieces(pairs: Iterable[Pair], again: np.ndarray) -> Iterator[Piece]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from regard.errors import UserError
 from regard.text import grammar, named
 from regard.text.clean import Report, Rules, clean
-from regard.text.corpus import Pair, Table, open_corpus, read_lines
+from regard.text.corpus import Pair, Table, open_corpus, read_lines, read_pairs
 from regard.text.grammar import Split
 from regard.text.lines import base_name
 from regard.training.prepare import GRAMMAR, count_of
@@ -28,7 +28,7 @@ def texts(recipe: Recipe, split: Split) -> list[Pair]:
     told = getattr(data, split)
     found: list[Pair] = []
     if told is not None:
-        found = list(_of_files(Path(told), data.source, data.unit))
+        found = list(of_files(Path(told), data.source, data.unit))
         if not found:
             raise UserError(f"data.{split}: {told} holds no text")
     elif data.name is not None:
@@ -55,7 +55,8 @@ def _of_name(recipe: Recipe, name: str, split: Split) -> list[Pair]:
     return [Pair(pair.source, "", pair.line) for pair in open_corpus(where, data.source, data.source)]
 
 
-def _of_files(path: Path, column: str, unit: str) -> Iterator[Pair]:
+def of_files(path: Path, column: str, unit: str) -> Iterator[Pair]:
+    """The texts of a file, or of all files of a folder, one by one. UserError if it is missing."""
     if path.is_dir():
         for file in sorted(path.rglob("*")):
             if file.is_file() and not file.name.startswith("."):
@@ -65,10 +66,12 @@ def _of_files(path: Path, column: str, unit: str) -> Iterator[Pair]:
         if base_name(path).endswith(TABLES[:2]):
             named_columns = column in next(read_lines(path), "").split("\t")
             spec = Table(str(path), column, column, header=True) if named_columns else Table(str(path), 1, 1)
-        for pair in open_corpus(spec, column, column):
+        for pair in read_pairs(spec, column, column):
             yield Pair(pair.source, "", pair.line)
     elif not path.is_file():
         raise UserError(f"{path}: no such file")
+    elif unit == "line":
+        yield from (Pair(line, "", number) for number, line in enumerate(read_lines(path), 1) if line.strip())
     else:
         yield from _units("\n".join(read_lines(path)), unit)
 

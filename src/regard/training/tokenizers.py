@@ -49,10 +49,13 @@ def tokenizers_of_sample(
     """The folder of the tokenizers made before for what `said` names (a corpus too large to be read for that), or of new
     ones, learned from `sample()`. tags: symbols that are always one token."""
     plans, its = _plans(recipe), recipe.tokenizer
-    extra = [*its.extra, *tags]
-    folder = cache / "tokenizers" / _key(plans, its.shared, extra, [said])
+    extra, pairs = [*its.extra, *tags], recipe.task.kind == "translation"
+    folder = cache / "tokenizers" / _key(plans, its.shared, [*extra, *([] if pairs else _said(recipe))], [said])
     if not folder.is_dir():
-        _keep(_learned(sample(), plans, its.shared, extra), folder)
+        found = sample()
+        texts = [one.source for one in found]
+        made = _learned(found, plans, its.shared, extra) if pairs else _learned_of_texts(recipe, texts, extra)
+        _keep(made, folder)
     return folder
 
 
@@ -67,15 +70,22 @@ def _learned(pairs: Sequence[Pair], plans: tuple[Plan, Plan], shared: bool, extr
 
 def tokenizer_of_texts(recipe: Recipe, texts: Sequence[str], cache: Path) -> Tokenizers:
     """One tokenizer of single texts, kept like those of pairs, with the marks and symbols that the recipe's task needs."""
-    plan, its, kind = _plans(recipe)[0], recipe.tokenizer, recipe.task.kind
-    marks, symbols = marks_of(recipe), SYMBOLS.get(kind, ())
-    extra = [*its.extra, f"marks {marks}", *symbols]
-    folder = cache / "tokenizers" / _key((plan, plan), True, extra, texts)
+    plan = _plans(recipe)[0]
+    folder = cache / "tokenizers" / _key((plan, plan), True, _said(recipe), texts)
     if not folder.is_dir():
-        lines = chain.from_iterable(text.splitlines(keepends=True) for text in texts) if _running(texts) else texts
-        made = marked(train_tokenizer(lines, plan, its.extra), marks, symbols)
-        _keep(Tokenizers(made, made, True), folder)
+        _keep(_learned_of_texts(recipe, texts, recipe.tokenizer.extra), folder)
     return _open(folder, (plan, plan))
+
+
+def _said(recipe: Recipe) -> list[str]:
+    return [*recipe.tokenizer.extra, f"marks {marks_of(recipe)}", *SYMBOLS.get(recipe.task.kind, ())]
+
+
+def _learned_of_texts(recipe: Recipe, texts: Sequence[str], extra: Sequence[str]) -> Tokenizers:
+    lines = chain.from_iterable(text.splitlines(keepends=True) for text in texts) if _running(texts) else texts
+    made = train_tokenizer(lines, _plans(recipe)[0], extra)
+    made = marked(made, marks_of(recipe), SYMBOLS.get(recipe.task.kind, ()))
+    return Tokenizers(made, made, True)
 
 
 def marks_of(recipe: Recipe) -> str:

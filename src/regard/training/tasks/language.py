@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +12,21 @@ import numpy as np
 
 from regard.architecture import Model
 from regard.batches import Limits, ordered
-from regard.batches.data import Examples, TokenisedPairs
+from regard.batches.data import Arrays, Examples, TokenisedPairs
 from regard.batches.documents import Blocks, pieces, rows_of
 from regard.batches.objectives import Objective
 from regard.batches.objectives_language import Masked, NextToken, Permutation
 from regard.errors import UserError
 from regard.evaluation.likelihood import Likelihood, likelihood
+from regard.text.clean import Rules
 from regard.text.corpus import Pair
+from regard.text.remote import Files, at_hand
 from regard.training import ranks
 from regard.training.prepare import Prepared
 from regard.training.recipe import Recipe
 from regard.training.start import start_of
-from regard.training.texts import cleaned, texts
+from regard.training.streaming import How, streamed
+from regard.training.texts import cleaned, of_files, texts
 from regard.training.tokenizers import tokenizer_of_texts
 from regard.training.validate import TOKENS, Look, Verdict
 
@@ -30,6 +35,8 @@ GIVEN = {"language": {"head": "next"}, "masked": {"head": "masked"}, "permutatio
 
 def prepare(recipe: Recipe, cache: Path) -> Prepared:
     """Read texts, cut those that are too long in pieces, and lay them out as the recipe's reading says."""
+    if recipe.data.stream or recipe.data.mix:
+        return _streamed(recipe, cache)
     train, report = cleaned(recipe, texts(recipe, "train"))
     valid, test = texts(recipe, "valid"), texts(recipe, "test")
     if not valid:
@@ -38,7 +45,7 @@ def prepare(recipe: Recipe, cache: Path) -> Prepared:
     tokenizers = tokenizer_of_texts(recipe, [one.source for one in train], cache) if start is None else start.tokenizers
     tokenizer = tokenizers.source
     laid = [
-        _laid(recipe, tokenizer, part, f"{name} data", name)
+        _laid(recipe, tokenizer, part, f"{name} data")
         for name, part in (("training", train), ("validation", valid), ("test", test))
         if part
     ]
@@ -110,8 +117,64 @@ def marks_around(tokenizer: Any) -> tuple[list[int], list[int]]:
     return before, tokenizer.wrap([])[0][len(before) :]
 
 
-def _laid(recipe: Recipe, tokenizer: Any, found: list[Pair], name: str, split: str) -> Examples:
-    """Texts as examples. A document is a text with its marks, or a piece of one that is too long for a row."""
+def _streamed(recipe: Recipe, cache: Path) -> Prepared:
+    """The same of texts that are never all in memory: laid out shard by shard."""
+    its = recipe.data.clean
+    if recipe.task.reading != "documents":
+        raise UserError("data.stream: reads texts as documents, not end to end: set task.reading: documents")
+    valid, test = texts(recipe, "valid"), texts(recipe, "test")
+    if not valid:
+        raise UserError("data.valid: no validation texts; name a file of texts that are not learned from")
+    said = (recipe.task.kind, recipe.task.pack, recipe.data.max_length, recipe.data.unit)
+    # empty texts are no texts, and what a target would break does not matter
+    how = How(
+        partial(_read, recipe.data.unit), Rules(False, False, its.drop_duplicates, None, None, None), _lay(recipe), said
+    )
+    found = streamed(recipe, cache, how)
+    tokenizer = found.tokenizers.source
+    checked = _laid(recipe, tokenizer, valid, "validation data").plain
+    what = objective(recipe, tokenizer)
+    read = what.widths(checked.source_lengths, checked.target_lengths)[0].sum()
+    return Prepared(
+        train=found.train,
+        valid=checked,
+        valid_pairs=[],
+        test_pairs=[],
+        tokenizers=found.tokenizers,
+        report=found.report,
+        name=found.name,
+        notes=found.notes,
+        test=_laid(recipe, tokenizer, test, "test data").plain if test else None,
+        objective=what,
+        given=dict(GIVEN[recipe.task.kind]),
+        start=found.start,
+        characters=sum(len(one.source) for one in valid) / max(int(read), 1),
+        packed=recipe.task.pack and recipe.task.kind != "permutation",
+    )
+
+
+def _read(unit: str, files: Files, source: str, target: str) -> Iterator[Pair]:
+    for name in files:
+        with at_hand(name) as path:
+            yield from of_files(path, source, unit)
+
+
+def _lay(recipe: Recipe) -> Callable[[Any], Callable[[Arrays], Arrays]]:
+    """From tokenizers to what lays out a shard."""
+
+    def lay(tokenizers: Any) -> Callable[[Arrays], Arrays]:
+        def shard(arrays: Arrays) -> Arrays:
+            ids = [part.tolist() for part in np.split(arrays["source"], arrays["source_offsets"][1:-1])]
+            made = _documents(recipe, tokenizers.source, ids, arrays["lines"].tolist(), "training data")
+            return made.arrays | {"source": made.source.astype(arrays["source"].dtype)}
+
+        return shard
+
+    return lay
+
+
+def _laid(recipe: Recipe, tokenizer: Any, found: list[Pair], name: str) -> Examples:
+    """Texts as examples."""
     length, task = recipe.data.max_length, recipe.task
     ids = tokenizer.encode_batch([one.source for one in found])
     if task.kind == "language" and task.reading != "documents":
@@ -121,6 +184,12 @@ def _laid(recipe: Recipe, tokenizer: Any, found: list[Pair], name: str, split: s
             return Blocks(whole, length, recipe.training.seed, task.reading == "random", name)
         except ValueError as error:
             raise UserError(f"data: {error}; lower data.max_length") from None
+    return _documents(recipe, tokenizer, ids, [one.line for one in found], name)
+
+
+def _documents(recipe: Recipe, tokenizer: Any, ids: list[list[int]], where: list[int], name: str) -> TokenisedPairs:
+    """Texts as examples: a document is a text with its marks, or a piece of one that is too long for a row."""
+    length, task = recipe.data.max_length, recipe.task
     before, after = marks_around(tokenizer)
     spare = int(task.kind == "language")  # the last token of a document is predicted, and nothing from it
     if spare and tokenizer.eos is not None and after[-1:] != [tokenizer.eos]:
@@ -131,7 +200,7 @@ def _laid(recipe: Recipe, tokenizer: Any, found: list[Pair], name: str, split: s
     parts, owners = pieces(ids, room)
     documents = [[*before, *part, *after] for part in parts]
     kept = [i for i, one in enumerate(documents) if len(one) > spare]
-    documents, lines = [documents[i] for i in kept], [found[owners[i]].line for i in kept]
+    documents, lines = [documents[i] for i in kept], [where[owners[i]] for i in kept]
     if not documents:
         raise UserError(f"{name}: no text has a token")
     if task.pack and task.kind != "permutation":
