@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -199,7 +200,7 @@ SCRIPT = """
 import sys, types
 fake = types.ModuleType("regard.translator")
 class T:
-    source = text = ""; score = log_prob = 0.0; finished = True; truncated = False; alternatives = (); unkept = flags = ()
+    source = text = ""; score = log_prob = 0.0; finished = True; unknown = truncated = 0; alternatives = unkept = flags = ()
     def __init__(self, text): self.source, self.text = text, text.upper()
 class M:
     def translate(self, texts, **options): return [T(text) for text in texts]
@@ -293,6 +294,14 @@ def test_phrases_glossary_and_kept_parts(upper: Upper, capsysbinary: Any, tmp_pa
     assert {"flags", "unkept", "alignment", "words"} <= set(json.loads(out))
     code, _, err = run(capsysbinary, "--glossary", str(tmp_path / "none.tsv"), "one")
     assert (code, err.count("\n")) == (2, 1)
+
+
+def test_unknown_words_are_named(upper: Upper, capsysbinary: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = upper._one
+    monkeypatch.setattr(upper, "_one", lambda text, count: dataclasses.replace(usual(text, count), unknown=len(text) % 2))
+    err = run(capsysbinary, stdin=b"odd\neven\nodder\n")[2]
+    assert re.findall(r"^line (\d): the source has words that the vocabulary lacks", err, re.MULTILINE) == ["1", "3"]
+    assert "2 of 3 lines: the source has words" in err
 
 
 def test_promises_that_were_not_kept_are_named(upper: Upper, capsysbinary: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def test_s_amp_01_the_log_counts_them(toy_recipe: Recipe, tmp_path: Path, monkey
     overflowing(monkeypatch, lambda number: number in (1, 5, 6))
     assert loop.train(toy_recipe, tmp_path / "out").steps == 12
     counted = [entry["skipped"] for entry in read_log(tmp_path / "out") if "loss" in entry]
-    assert counted == [1, 1, 3, 3, 3, 3]
+    assert counted == [1, 3, 3, 3, 3, 3]  # after updates 2, 4, …
 
 
 def test_gradients_that_always_overflow_end_the_run(
@@ -86,7 +86,7 @@ def test_gradients_that_always_overflow_end_the_run(
     run = Run(toy_recipe, prepare(toy_recipe), tmp_path)
     run.scaler = torch.amp.GradScaler("cpu")
     overflowing(monkeypatch, lambda number: number > 2)
-    with pytest.raises(UserError, match=r"update 3: gradients have overflowed for 6 updates .* precision to bf16"):
+    with pytest.raises(UserError, match=r"update 3: gradients have overflowed for 6 updates .*training.precision to bf16"):
         list(loop.steps(run))
 
 
@@ -100,7 +100,7 @@ def test_s_amp_02_what_float16_cannot_hold(beams: int, dtype: torch.dtype) -> No
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "contract" in name:
-                weight.mul_(1e6)
+                weight.mul_(3e4 / weight.abs().max())
     inputs, layout = torch.tensor([[3, 4, 5, 6]]), Layout.padded([4])
     assert all(t.abs().amax() < 65504 for t in model.parameters()), "the weights alone are not what overflows"
     options = Search(num_beams=beams, max_length=5)

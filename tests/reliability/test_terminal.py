@@ -29,7 +29,7 @@ FAKE = """
 import sys, types
 fake = types.ModuleType("regard.translator")
 class T:
-    source = text = ""; score = log_prob = 0.0; finished = True; truncated = False; alternatives = (); unkept = flags = ()
+    source = text = ""; score = log_prob = 0.0; finished = True; unknown = truncated = 0; alternatives = unkept = flags = ()
     def __init__(self, text): self.source, self.text = text, text.upper()
 class M:
     def translate(self, texts, **options): return [T(text) for text in texts]

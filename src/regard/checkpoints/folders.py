@@ -7,7 +7,8 @@ files, `README.md` (model card), and `regard.json`: the description and what is 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -215,13 +216,11 @@ def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
         return _checked(Plan(told, None, ids, meta), folder)
     module, form = chosen_format(config, folder)
     where = str(folder / CONFIG)
-    arguments = read_config(form, sifted(form, config, where), where)
-    arguments |= form.peek(files.shapes, files.read) if files is not None else {}
-    check_numbers(arguments, where, _count(files))
-    try:
+    with _doubted(where):
+        arguments = read_config(form, sifted(form, config, where), where)
+        arguments |= form.peek(files.shapes, files.read) if files is not None else {}
+        check_numbers(arguments, where, _count(files))
         description = module.describe(**arguments)
-    except Exception as error:  # numbers and names of a stranger's may fail anywhere
-        raise UserError(f"{folder / CONFIG}: {_reason(error)}") from None
     if told is not None and files is not None and told != description:
         raise UserError(f"{folder}: {CONFIG} and {OWN} describe different models; delete {OWN} to go by {CONFIG}")
     return _checked(Plan(description, form.weights(**(module.arguments(description) or arguments)), ids, meta), folder)
@@ -344,18 +343,23 @@ def _tensors(model: nn.Module, plan: Plan, files: TensorFiles) -> dict[str, Tens
 
 
 def _build(description: Description, folder: Path) -> Model:
-    try:
+    with _doubted(f"{folder}: the description makes no model"):
         return description.build()
-    except Exception as error:  # numbers and names of a stranger's may fail anywhere
-        raise UserError(f"{folder}: the description makes no model: {_reason(error)}") from None
+
+
+@contextmanager
+def _doubted(where: str) -> Iterator[None]:
+    """Where a stranger's numbers and names are taken for sensible ones; UserError for whatever fails."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{where}: {' '.join(str(error).split())[:200] or type(error).__name__}") from None
 
 
 def _count(files: TensorFiles | None) -> int:
     return 100_000 if files is None else len(files.shapes)
-
-
-def _reason(error: Exception) -> str:
-    return (" ".join(str(error).split()) or type(error).__name__)[:200]
 
 
 def _fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:

@@ -16,6 +16,7 @@ NAMED = 10
 """So many lines of a kind are named on stderr; further ones are counted."""
 KINDS = {
     "truncated": "the source is longer than the model reads, its end was left out",
+    "unknown": "the source has words that the vocabulary lacks; the model cannot tell one such word from another",
     "cut": "the translation was cut by the length limit",
     "empty": "the translation is empty, the source is not",
     "unkept": "a phrase, term or part that was promised is not there as promised",
@@ -37,6 +38,7 @@ class Report:
         self.lines += 1
         for kind, found in (
             ("truncated", answer.truncated),
+            ("unknown", answer.unknown > 0),
             ("cut", not answer.finished),
             ("unkept", bool(answer.unkept)),
             ("empty", not answer.text and bool(answer.source.strip())),
