@@ -84,7 +84,7 @@ def figures(good: Sequence[Any], bad: Sequence[Any], names: Sequence[str]) -> di
     alarms = sum(bool(set(one.flags) & set(names)) for one in good) / len(good)
     precision = hits / (hits + alarms) if hits + alarms else 1.0
     found = {"recall": round(hits, 4), "alarms": round(alarms, 4), "precision": round(precision, 4)}
-    if "detached" in names and all(one.explained is not None for one in (*good, *bad)):
+    if tuple(names) == ("detached",) and all(one.explained is not None for one in (*good, *bad)):
         found["auc"] = round(auc([one.explained for one in good], [one.explained for one in bad]), 4)
     return found
 
