@@ -191,6 +191,8 @@ class Translator(Loaded):
     def use_shortlist(self, folder: str | Path) -> None:
         """From now on score only target tokens that the shortlist of this folder holds for a batch's sources: faster, and
         log-probabilities are those among them. UserError: the folder has none, or one that does not fit."""
+        if not hasattr(getattr(self.model, "head", None), "narrowed"):
+            raise UserError("a shortlist serves one model at a time: leave the others, or the shortlist, away")
         its = self.model.description
         self.shortlist = Shortlist.open(folder, its.encoder.embed.vocab_size, its.head.vocab_size)
         if self.shortlist is None:

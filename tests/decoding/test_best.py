@@ -7,7 +7,13 @@ import math
 import pytest
 import torch
 
-from regard.decoding.best import best_of, largest
+from regard.decoding import best
+from regard.decoding.best import BLOCK, best_of, first_of, largest
+
+
+@pytest.fixture(autouse=True)
+def _few_are_many(monkeypatch) -> None:
+    monkeypatch.setattr(best, "MANY", 1)
 
 
 @pytest.mark.parametrize("width", [5, 12, 2048, 2049, 4000, 4095])
@@ -25,10 +31,22 @@ def test_best_of_is_a_stable_sort(width, count, kinds) -> None:
     assert torch.equal(place[alive], where[:, :count][alive])
 
 
+@pytest.mark.parametrize("width", [5, 2048, 2079, 4000])
+def test_the_first_of_the_largest(width) -> None:
+    torch.manual_seed(width)
+    for kinds in (2, 50, 10**6):
+        x = torch.randint(0, kinds, (7, width)).float()
+        x[0] = -math.inf
+        want = (x == x.amax(1, keepdim=True)).int().argmax(1)
+        assert torch.equal(first_of(x), want)
+
+
 def test_what_is_left_over_after_the_last_block_counts() -> None:
-    x = torch.zeros(2, 64 * 40 + 3)
+    count = BLOCK * 100
+    x = torch.zeros(3, count + 3)
     x[0, -1], x[1, -3], x[1, 70] = 5.0, 4.0, 6.0
     value, place = largest(x, 2)
-    assert place[0, 0] == 64 * 40 + 2
-    assert place[1].tolist() == [70, 64 * 40]
+    assert place[0, 0] == count + 2
+    assert place[1].tolist() == [70, count]
     assert value[1].tolist() == [6.0, 4.0]
+    assert first_of(x).tolist() == [count + 2, 70, 0]

@@ -35,6 +35,23 @@ def test_rows_are_chosen_in_order_and_room_stays():
     Cache(4).select(rows)
 
 
+def test_buffers_take_turns_unless_somebody_looks_on():
+    for shown in (False, True):
+        cache, keys = filled(8)
+        held = cache.extend(keys[:, :, :1], keys[:, :, :1])[0]
+        before, rows = held.clone(), torch.tensor([1, 0])
+        if shown:
+            cache.show()
+        first = cache.pair
+        cache.select(rows)
+        cache.select(rows)
+        assert (cache.pair.data_ptr() == first.data_ptr()) != shown
+        assert torch.equal(cache.keys[:, :, :4], before)
+        cache.select(rows)
+        cache.extend(torch.ones(2, 1, 1, 4), torch.ones(2, 1, 1, 4))
+        assert not shown or torch.equal(held, before)
+
+
 def test_a_cache_without_a_memory_says_so():
     with pytest.raises(RuntimeError, match="without a memory"):
         _ = Cache(3).across

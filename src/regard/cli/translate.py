@@ -134,6 +134,7 @@ def _in_parts(named: dict[str, Any], options: dict[str, Any]) -> None:
     jobs, (rank, world) = parts.jobs_of(named["input"], named["output"]), parts.place()
     said = {"model": parts.whereabouts(named["model"]), "split": named["split"], "jsonl": named["jsonl"]}
     said |= {"more": named["more"], "rerank": named["rerank"], "engine": named["engine"], "dtype": named["dtype"]}
+    said["shortlist"] = named["shortlist"]
     said |= {name: value for name, value in options.items() if name not in ("workers", "batch_tokens")}
     named["device"] = parts.own_device(named["device"])
     open_ = [one for one in (parts.Parts(*job, named["parts"] or parts.SIZE, said) for job in jobs) if one.open()]

@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-BLOCK = 64
-WIDE = 2048
-"""Rows of so many numbers are looked through in blocks."""
+BLOCK = 32
+WIDE, MANY = 2048, 1 << 18
+"""Rows of so many numbers are looked through in blocks, if there are so many in all: a few rows are faster without."""
 
 
 def best_of(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -20,7 +20,10 @@ def best_of(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
         value, place = x.sort(dim=1, descending=True, stable=True)
         return value, place
     value, place = largest(x, count + 1)
-    tied = (value[:, count - 1] == value[:, count]) & (value[:, count] > -math.inf)
+    equal = (value[:, 1:] == value[:, :-1]) & (value[:, 1:] > -math.inf)
+    if not bool(equal.any()):
+        return value[:, :count], place[:, :count]
+    tied = equal[:, -1]
     place, order = place[:, :count].sort(1)
     value, second = value[:, :count].gather(1, order).sort(dim=1, descending=True, stable=True)
     place = place.gather(1, second)
@@ -30,16 +33,51 @@ def best_of(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return value, place
 
 
+def first_of(x: Tensor) -> Tensor:
+    """`torch.argmax` of each row of Float[R N], the first among equals; for wide rows on a CPU by the maxima of blocks."""
+    if not _wide(x):
+        return x.argmax(1)
+    body, rest = _blocks(x)
+    block = body.amax(2).argmax(1)
+    near = _taken(body, block[:, None])
+    spot = torch.cat([near, rest], 1).argmax(1)
+    return torch.where(spot < BLOCK, block * BLOCK + spot, spot + (body.shape[1] - 1) * BLOCK)
+
+
 def largest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """`torch.topk`, for wide rows on a CPU in two steps: the best `count` numbers stand in the `count` blocks with the
     largest maxima (and what is left over at the end), so no more than these are looked through one by one."""
-    blocks = x.shape[1] // BLOCK
-    if x.shape[1] < WIDE or 4 * count > blocks or x.device.type != "cpu":
+    if not _wide(x) or 4 * count * BLOCK > x.shape[1]:
         return x.topk(count, 1)
-    body, rest = x[:, : blocks * BLOCK].unflatten(1, (blocks, BLOCK)), x[:, blocks * BLOCK :]
+    body, rest = _blocks(x)
     chosen = body.amax(2).topk(count, 1, sorted=False).indices
-    near = body.gather(1, chosen[:, :, None].expand(-1, -1, BLOCK)).flatten(1)
-    value, spot = torch.cat([near, rest], 1).topk(count, 1)
+    value, spot = torch.cat([_taken(body, chosen), rest], 1).topk(count, 1)
     inside = spot.clamp(max=count * BLOCK - 1)
     place = chosen.gather(1, inside // BLOCK) * BLOCK + inside % BLOCK
-    return value, torch.where(spot < count * BLOCK, place, spot + (blocks - count) * BLOCK)
+    return value, torch.where(spot < count * BLOCK, place, spot + (body.shape[1] - count) * BLOCK)
+
+
+def log_probs(logits: Tensor, norm: Tensor | None, tokens: Tensor) -> Tensor:
+    """Log-probabilities of tokens Int[R C]. norm: Float[R], log of the sum of exp(logits) before some were forbidden; None
+    where none were (log_softmax is then the fastest way)."""
+    if norm is None:
+        return logits.log_softmax(1).gather(1, tokens)
+    return logits.gather(1, tokens) - norm[:, None]
+
+
+def _wide(x: Tensor) -> bool:
+    return x.shape[1] >= WIDE and x.numel() >= MANY and x.device.type == "cpu"
+
+
+def _blocks(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Float[R N] as blocks Float[R N/BLOCK BLOCK], and the numbers left over."""
+    count = x.shape[1] // BLOCK
+    return x[:, : count * BLOCK].unflatten(1, (count, BLOCK)), x[:, count * BLOCK :]
+
+
+def _taken(body: Tensor, chosen: Tensor) -> Tensor:
+    """The blocks Int[R C] of each row, side by side: Float[R C·BLOCK]."""
+    rows = torch.arange(len(body))[:, None]
+    if not body.is_contiguous():
+        return body[rows, chosen].flatten(1)
+    return body.flatten(0, 1).index_select(0, (rows * body.shape[1] + chosen).flatten()).view(len(body), -1)

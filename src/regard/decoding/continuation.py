@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from regard.decoding.best import first_of
 from regard.decoding.constraints import Constraints
 from regard.decoding.options import Search
 from regard.decoding.sampling import Sampler, draws
@@ -83,7 +84,7 @@ class Continuation:
             logits = self.constraints.apply(logits, norm, self.written[self.lines, :step], self.lines)
         if step < self.options.min_length or not self.ends:
             logits[:, self.ends] = -torch.inf
-        token = logits.argmax(1) if self.sampler is None else self.sampler(logits, step, self.lines)
+        token = first_of(logits) if self.sampler is None else self.sampler(logits, step, self.lines)
         self.written[self.lines, step] = token
         return token, logits.gather(1, token[:, None])[:, 0] - norm
 

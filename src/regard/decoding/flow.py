@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.decoding.best import first_of
 from regard.decoding.constraints import Constraints
 from regard.decoding.options import Search
 from regard.decoding.sampling import Sampler, draws
@@ -166,7 +167,7 @@ class Flow:
             lines = torch.arange(len(self.rows), device=logits.device)
             token = Sampler(self.options, drawn[:, None].to(logits.device))(logits, 0, lines)
         else:
-            token = logits.argmax(1)
+            token = first_of(logits)
         return token, logits.gather(1, token[:, None])[:, 0] - norm
 
     def _room(self, length: int, wanted: int) -> int:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.decoding.banks import Demand
-from regard.decoding.best import best_of
+from regard.decoding.best import best_of, first_of, log_probs
 from regard.decoding.constraints import Constraints
 from regard.decoding.options import Hypothesis, Search
 from regard.decoding.progress import Progress, Tell
@@ -186,7 +186,7 @@ class Reader:
 
 
 def _best(logits: Tensor, step: int, lines: Tensor) -> Tensor:
-    return logits.argmax(1)
+    return first_of(logits)
 
 
 def _one_each(
@@ -206,15 +206,15 @@ def _one_each(
     lengths = torch.zeros_like(lines)
     still = torch.ones_like(lines, dtype=torch.bool)
     for step in range(max(limits)):
-        logits = reader.logits(step == 0)
-        norm = logits.logsumexp(1)
+        logits, norm = reader.logits(step == 0), None
         if constraints.acts(step):
+            norm = logits.logsumexp(1)
             logits = constraints.apply(logits, norm, ids[lines, :step], sentence[lines])
         if step == 0:
             logs = torch.zeros(ids.shape, dtype=logits.dtype, device=device)
         token = choose(logits, step, lines)
         ids[lines, step] = token
-        logs[lines, step] = logits.gather(1, token[:, None])[:, 0] - norm
+        logs[lines, step] = log_probs(logits, norm, token[:, None])[:, 0]
         constraints.wrote(token)
         due = bound[lines] == step + 1
         if progress is not None:
@@ -314,19 +314,22 @@ class Beams:
     def candidates(self, logits: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """For each sentence the 2 × num_beams best extensions, Float|Int[A 2K] each: log-probability of the whole, beam
         (from 0 in its sentence), token, log-probability of the token. Minus infinity where there are not so many."""
-        norm, count = logits.logsumexp(1), 2 * self.options.num_beams
+        norm, count = None, 2 * self.options.num_beams
         if self.constraints.acts(step):
+            norm = logits.logsumexp(1)
             logits = self.constraints.apply(logits, norm, self.ids, self.sentence.repeat_interleave(self.width))
         value, token = best_of(logits, count)
         phrases = self.constraints.phrases
         if phrases is not None:
             value, token = phrases.widen(logits, value, token)
-        log = value - norm[:, None]
+        log = log_probs(logits, norm, token) if norm is None else value - norm[:, None]
         whole = (self.total.flatten()[:, None] + log).view(len(self.sentence), -1)
         missing = max(0, count - whole.shape[1])
         if missing:
             whole = functional.pad(whole, (0, missing), value=-math.inf)
         best, place = best_of(whole, count)
+        if bool(best[:, 0].isnan().any()):  # NaN counts as the largest
+            raise UserError(BROKEN)
         if phrases is not None:
             over = [bound == step + 1 for bound in self.bound.tolist()]
             phrases.choose(whole, token.reshape(len(whole), -1), best, place, over)

@@ -54,7 +54,11 @@ class Quick:
             return False
         if any(its.causal or its.absent is not None or its.blocked is not None for its in frame.masks.values()):
             return False
-        return not any(module._forward_hooks or module._forward_pre_hooks for module in self.modules)
+        return not self.watched()
+
+    def watched(self) -> bool:
+        """Whether a hook looks on."""
+        return any(module._forward_hooks or module._forward_pre_hooks for module in self.modules)
 
     def run(self, x: Tensor, frame: Frame, caches: list[Cache]) -> Tensor:
         """Float[R 1 D] -> Float[R 1 D]; the caches take the tokens in."""

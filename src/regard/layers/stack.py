@@ -118,6 +118,9 @@ class BlockDecoder(_Blocks):
         x = self.embed(tokens, layout)
         if state.quick is not None and state.quick.fits(x, frame):
             return state.quick.run(x, frame, state.caches)
+        if state.quick is None or state.quick.watched():
+            for cache in state.caches:
+                cache.show()
         hidden = self.run(x, frame, state.caches or None, state.memory)
         state.penalties = self.penalties(frame)
         return hidden

@@ -44,6 +44,7 @@ class Cache:
         self.pair: Tensor | None = None
         self._across = across
         self._spare: Tensor | None = None
+        self._shown = False
 
     @property
     def keys(self) -> Tensor | None:
@@ -88,6 +89,10 @@ class Cache:
             self._spare = None
         return self.pair
 
+    def show(self) -> None:
+        """Somebody who looks on may have kept what `extend` gave: memory that he sees is not filled again."""
+        self._shown, self._spare = True, None
+
     def select(self, rows: Tensor) -> None:
         """Keep the rows chosen by index, in that order; only what is filled is copied. Two buffers take turns: fresh memory
         at every step of a beam search would cost more than the copy."""
@@ -98,7 +103,7 @@ class Cache:
             new = old.new_empty(count, *old.shape[1:])
         new = new[:count]
         torch.index_select(old[:, :, :, : self.length], 0, rows, out=new[:, :, :, : self.length])
-        self.pair, self._spare = new, old
+        self.pair, self._spare = new, None if self._shown else old
 
     def join(self, other: Cache, length: int) -> None:
         """Add the rows of another cache below; both are filled up on the left to `length` columns of zeros."""

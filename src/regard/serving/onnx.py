@@ -178,7 +178,9 @@ class Writer:
         x = self.add("Gather", self.hold(embed.tokens.weight, "tokens"), "input_ids")
         if embed.scale != 1.0:
             x = self.add("Mul", x, self.hold(embed.scale))
-        if its.segments:
+        if its.segments == 1:
+            x = self.add("Add", x, self.hold(embed.segments.weight[0], "segment"))
+        elif its.segments:
             self.inputs.append("token_type_ids")
             x = self.add("Add", x, self.add("Gather", self.hold(embed.segments.weight, "segments"), "token_type_ids"))
         table = self._table()
