@@ -222,7 +222,7 @@ LAB = Lab(
                       "正确率；每个头看哪里；去掉一种头后损失多少"),
         control=text("before training no head looks at either item more than at others", "训练前没有一个头偏重这两项"),
     ),
-    expected="holds_with_limits",
+    expected="holds",
     sabotage=text("all heads ask and answer as the first", "所有头的查询与键都与第一个头相同"),
     measure=_measure,
 )  # fmt: skip

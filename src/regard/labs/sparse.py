@@ -21,10 +21,10 @@ from regard.layers.heads import Classify
 from regard.layers.masks import Everything, Global, Mask, Window
 from regard.layout import Layout
 
-SEEN, LAYERS, WIDTH = 8, 2, 32
+SEEN, LAYERS, WIDTH = 5, 2, 32
 REACH = LAYERS * (SEEN - 1)
 """How far a token can be felt: so many places a block."""
-CLASSES, NOISE, LENGTH, BATCH, ROWS = 8, 16, 64, 64, 512
+CLASSES, NOISE, LENGTH, BATCH, ROWS = 8, 16, 32, 32, 512
 SUM, ASK = CLASSES + NOISE, CLASSES + NOISE + 1
 ARMS = {
     "full": text("full", "全部"),
@@ -84,9 +84,9 @@ def _cost(mask: Mask, lengths: list[int]) -> tuple[list[int], float]:
 
 
 def _measure(setting: Setting) -> Measured:
-    steps = setting.pick(300, 800, 3000)
+    steps = setting.pick(250, 1200, 4000)
     lengths = setting.pick([512, 1024, 2048], [512, 1024, 2048, 4096], [512, 1024, 2048, 4096, 8192])
-    distances = [REACH // LAYERS, REACH, REACH + 2, 32, LENGTH - 2]
+    distances = [REACH // LAYERS, REACH, REACH + 2, 20, LENGTH - 2]
     rows: list[dict[str, Any]] = []
     lines, costs = [], []
     facts: dict[str, dict[str, float]] = {}

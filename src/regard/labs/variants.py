@@ -18,7 +18,7 @@ from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot
 from regard.layers.masks import Lowered
 from regard.layers.scores import Additive, Dot, Location, Score
 
-WIDTH, ROWS = 64, 512
+WIDTH, ROWS = 48, 512
 ARMS = {
     "none": text("no attention: C is the first state", "无注意力：C 作为初始状态"),
     "literal": text("the table read literally: C at every step", "按字面：每一步都给 C"),
@@ -62,7 +62,7 @@ def _reach(model: Any, length: int, seed: int) -> tuple[float | None, float | No
 
 
 def _measure(setting: Setting) -> Measured:
-    longest, steps = setting.pick(10, 16, 24), setting.pick(300, 900, 3000)
+    longest, steps = setting.pick(8, 16, 24), setting.pick(300, 900, 3000)
     lengths = [4, longest, longest + 4]
     rows: list[dict[str, Any]] = []
     found: dict[str, dict[int, Any]] = {}

@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
+from regard import labs
 from regard.labs.frame.notes import first, second
+
+FILES = {"N1": "深度注意力模型", "N2": "什么是注意力机制"}
+"""What stands at the beginning of each note."""
+
+
+def plain(text):
+    """Without mathematical dress, kinds of quotation marks, spaces and cells of tables."""
+    text = re.sub(r"\\sum_\{i=1\}\^\{d_k\}", "Σ", text)
+    text = re.sub(r"\\mathbf\{(\w)\}", r"\1", text.replace("$", "").replace("^2", "²"))
+    return re.sub(r"[\s|“”\"*]", "", text)
+
+
+@pytest.fixture
+def notes(data_root):
+    found = [path.read_text(encoding="utf-8") for path in sorted((data_root.parent / "notes").glob("*.txt"))]
+    if not found:
+        pytest.skip("the course notes are not there")
+    return {name: plain(next(text for text in found if begin in text[:100])) for name, begin in FILES.items()}
 
 
 def test_quotes_name_their_note():
@@ -11,3 +34,19 @@ def test_quotes_name_their_note():
     assert two.note.startswith("N2")
     assert one.say("zh") == "原文"
     assert one.say("en") == "text"
+
+
+@pytest.mark.parametrize("name", labs.names())
+def test_quotes_stand_in_the_notes_as_they_are_written(notes, name):
+    for quote in labs.find(name).quotes:
+        written = notes[quote.note[:2]]
+        for piece in re.split("……|…", quote.zh):
+            assert plain(piece).rstrip("。") in written, quote.zh
+
+
+@pytest.mark.parametrize("lab", labs.every(), ids=lambda lab: lab.name)
+def test_every_lab_speaks_both_languages_and_says_how_to_break_it(lab):
+    for its in (lab.title, lab.sabotage, lab.design.vary, lab.design.fixed, lab.design.measured, lab.design.control):
+        assert re.search("[\u4e00-\u9fff]", its.zh)
+        assert not re.search("[\u4e00-\u9fff]", its.en)
+    assert [one.number for one in labs.every()] == list(range(1, 24))
