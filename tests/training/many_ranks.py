@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from itertools import islice
 from pathlib import Path
@@ -74,6 +75,20 @@ def agreed() -> dict[str, Any]:
     return {"each": ranks.gather(found)}
 
 
+def goes_on(folder: Path) -> None:
+    """One process trains 12 updates, and 8 in another folder; several go on there under FSDP2."""
+    settings = ["model.dropout=0.0", "training.optimizer=adamw", "training.schedule=constant"]
+    more = load_recipe(folder / "toy.yaml", [*settings, "training.max_steps=12"])
+    if not ranks.started():
+        train(more, folder / "unbroken")
+        train(load_recipe(folder / "toy.yaml", settings), folder / "broken")
+        return
+    output = folder / f"broken-{ranks.world()}"
+    ranks.first(lambda: None if output.exists() else shutil.copytree(folder / "broken", output))
+    cut = load_recipe(folder / "toy.yaml", [*settings, "training.max_steps=12", "training.parallel=fsdp"])
+    train(cut, output, resumed=True)
+
+
 def main(folder: Path) -> None:
     """Run all and write what came out."""
     torch.set_num_threads(1)
@@ -85,6 +100,7 @@ def main(folder: Path) -> None:
     result = train(whole, folder / f"whole-{ranks.world()}")
     found["whole"] = {"steps": result.steps, "scores": result.scores, "best": result.best}
     found["kind"] = parallel.kind_of(whole.training)
+    goes_on(folder)
     if ranks.main():
         (folder / f"ranks-{ranks.world()}.json").write_text(json.dumps(found), encoding="utf-8")
     ranks.leave()

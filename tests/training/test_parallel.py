@@ -22,9 +22,8 @@ from torch import nn
 
 from regard.errors import UserError
 from regard.training import parallel, resume
-from regard.training.loop import train
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe, load_recipe
+from regard.training.recipe import Recipe
 from regard.training.run import Run
 
 SCRIPT = Path(__file__).with_name("many_ranks.py")
@@ -125,7 +124,7 @@ def one(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session", params=[2, pytest.param(4, marks=pytest.mark.slow)])
-def many(folder: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
+def many(one: dict[str, Any], folder: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
     return launched(folder, request.param) | {"count": request.param}
 
 
@@ -164,9 +163,7 @@ def test_s_dist_02_evaluation_does_not_depend_on_the_number_of_processes(
 def test_a_whole_run_ends_as_the_same_model(one: dict[str, Any], many: dict[str, Any], folder: Path) -> None:
     assert many["whole"]["steps"] == one["whole"]["steps"] == 8
     assert many["whole"]["best"] == pytest.approx(one["whole"]["best"], rel=1e-4)
-    ours, theirs = (load_file(folder / f"whole-{count}" / "model.safetensors") for count in (1, many["count"]))
-    assert ours.keys() == theirs.keys()
-    assert all(torch.allclose(ours[name], theirs[name], atol=1e-5) for name in ours)
+    same_model(folder / "whole-1", folder / f"whole-{many['count']}")
     assert (folder / f"whole-{many['count']}" / "test.hyp").is_file()
 
 
@@ -197,32 +194,29 @@ def test_s_dist_04_one_process_goes_on_from_the_checkpoint_of_several(
         assert left.loss == pytest.approx(right.loss, rel=1e-4)
 
 
-def test_several_processes_go_on_from_one_and_are_stopped(one: dict[str, Any], folder: Path, tmp_path: Path) -> None:
-    """A changed number of ranks: 1 of 16 updates … 8, then 2 under FSDP2, and the same weights as without the break."""
-    settings = ["model.dropout=0.0", "training.optimizer=adamw", "training.schedule=constant"]
-    os.environ["REGARD_CACHE"] = str(folder / "cache")
-    train(load_recipe(folder / "toy.yaml", [*settings, "training.max_steps=12"]), tmp_path / "whole")
-    train(load_recipe(folder / "toy.yaml", settings), tmp_path / "broken")
-    more = [*settings, "training.max_steps=12", "training.parallel=fsdp", f"output={tmp_path / 'broken'}", "--resume"]
-    process = torchrun(2, "-m", "regard", "train", str(folder / "toy.yaml"), *more, stderr=subprocess.PIPE)
-    told = process.communicate(timeout=300)[1].decode()
-    assert process.returncode == 0, told[-3000:]
-    assert told.count("going on after update 8") == 1
-    ours, theirs = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "broken"))
-    assert all(torch.allclose(ours[name], theirs[name], atol=1e-5) for name in ours)
+def test_several_processes_go_on_from_the_checkpoint_of_one(many: dict[str, Any], folder: Path) -> None:
+    """A changed number of ranks: 8 updates by one, 4 more under FSDP2, and the model of 12 by one."""
+    same_model(folder / "unbroken", folder / f"broken-{many['count']}")
+
+
+def same_model(left: Path, right: Path) -> None:
+    """Equal but for rounding, and for the biases of keys: softmax takes away what they add, so their gradient is noise."""
+    ours, theirs = (load_file(one / "model.safetensors") for one in (left, right))
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        assert "k_proj.bias" in name or torch.allclose(ours[name], theirs[name], atol=1e-6), name
 
 
 def test_s_dist_05_one_process_fails_and_all_end(folder: Path, one: dict[str, Any], tmp_path: Path) -> None:
     """S-DIST-05: an error in process 1 at update 3 ends both within a minute, and the error that is shown is that one."""
     code = (
-        "import sys; from pathlib import Path; from regard.training import ranks, run\n"
-        "from regard.training.loop import train; from regard.training.recipe import load_recipe\n"
-        "ranks.join(cpu=True); update = run.Run.update\n"
+        "import sys; from regard import cli; from regard.training import ranks, run\n"
+        "update = run.Run.update\n"
         "def broken(self):\n"
         "    if ranks.rank() == 1 and self.progress.step == 2: raise RuntimeError('line 17 is bad')\n"
         "    return update(self)\n"
         "run.Run.update = broken\n"
-        f"train(load_recipe({str(folder / 'toy.yaml')!r}), Path({str(tmp_path / 'out')!r}))\n"
+        f"sys.exit(cli.main(['train', {str(folder / 'toy.yaml')!r}, 'output={tmp_path / 'out'}']))\n"
     )
     (tmp_path / "broken.py").write_text(code, encoding="utf-8")
     began = time.monotonic()

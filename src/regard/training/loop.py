@@ -228,6 +228,7 @@ def _done(run: Run) -> float:
 
 def _drive(run: Run, journal: Journal, stop: _Stop) -> str:
     its, progress = run.recipe.training, run.progress
+    run.agree(False)
     if progress.step and _unseen(run):  # a signal came before the evaluation that was due
         before = progress.best
         _save(run, journal, _evaluate(run, journal) or progress.step in progress.saved, before)
