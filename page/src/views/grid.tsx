@@ -102,7 +102,7 @@ export function Grid() {
                 class="thumb"
                 aria-pressed={on}
                 title={`${name} · ${say("entropy")} ${digits(thumb.attention.entropy[thumb.head])}`}
-                aria-label={name}
+                aria-label={`${thumb.attention.layer}.${thumb.head}${star ? " ★" : ""}: ${name}${sort ? `, ${digits(figure(thumb, sort))}` : ""}`}
                 onClick={() => set({ kind: group, layer: thumb.attention.layer, head: thumb.head })}
               >
                 <Picture thumb={thumb} />

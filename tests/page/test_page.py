@@ -1,0 +1,352 @@
+"""The page in a real browser: every view, both languages, both themes, the keyboard alone, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from regard.inspection import inspect
+
+TEXT = "The red dog runs ."
+NASTY = '<s> </script> "><img src=x onerror=alert(1)> \u202e 👨‍👩‍👧 龘 </s>'
+
+VIEWS = {
+    "align": ".pair .word",
+    "tokens": ".chip",
+    "grid": ".thumb canvas",
+    "heads": "svg.web path",
+    "hand": ".recipe .strip",
+    "next": ".lens td",
+    "why": ".shaded span",
+    "off": ".heads-table .gate",
+    "beam": "svg.tree .leaf",
+    "positions": ".heat canvas",
+    "compare": ".two .wide .heat canvas",
+    "anatomy": ".anatomy .part",
+}
+"""Every view of a translation, and what it draws."""
+
+INK = """selector => {
+  const canvas = document.querySelector(selector);
+  const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  const colours = new Set();
+  for (let i = 0; i < data.length; i += 4) colours.add(data[i] + ' ' + data[i + 1] + ' ' + data[i + 2]);
+  return colours.size;
+}"""
+"""How many colours a canvas shows."""
+
+
+def inspected(view: str, **more: Any) -> str:
+    fields = {"page": "inspect", "model": "en-fr", "text": TEXT, "view": view} | more
+    return "&".join(f"{name}={value}" for name, value in fields.items())
+
+
+def serious(page: Any, axe: str) -> list[str]:
+    """What axe-core finds to be serious or worse."""
+    page.evaluate(f"{axe}; 0")
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(found => found.violations)")
+    return [
+        f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+def test_every_view_in_both_languages_and_themes(base: str, tab_of: Callable[..., Any], axe: str) -> None:
+    tab = tab_of()
+    tab.page.goto(base + "#" + inspected("align"))
+    words = {"en": "Look inside", "zh": "看内部"}
+    for number, (view, drawn) in enumerate(VIEWS.items()):
+        lang, theme = ("en", "zh")[number % 2], ("light", "dark")[number // 2 % 2]
+        tab.show(inspected(view, lang=lang, theme=theme), drawn)
+        tab.page.wait_for_selector(f"html[data-theme={theme}][lang^={lang}]")
+        assert tab.page.inner_text(".pages a[aria-current]") == words[lang]
+        assert "undefined" not in tab.page.inner_text("main")
+        for canvas in tab.page.query_selector_all(".heat-frame canvas")[:1]:
+            assert canvas.is_visible()
+            assert tab.page.evaluate(INK, ".heat-frame canvas") > 3, view
+        assert serious(tab.page, axe) == [], (view, lang, theme)
+    assert tab.errors == []
+    assert tab.away(base) == []
+
+
+def test_the_address_keeps_what_is_looked_at(base: str, tab_of: Callable[..., Any]) -> None:
+    tab = tab_of()
+    tab.page.goto(base + "#" + inspected("grid"))
+    tab.page.wait_for_selector(".thumb canvas")
+    tab.page.click(".thumb >> nth=6")
+    tab.page.wait_for_selector(".thumb[aria-pressed=true]")
+    assert "layer=1&head=2" in tab.page.url
+    tab.page.reload()
+    tab.page.wait_for_selector(".thumb[aria-pressed=true]")
+    assert tab.page.inner_text(".thumb[aria-pressed=true]").startswith("1.2")
+    tab.page.click(".views button >> text=Tokens")
+    tab.page.wait_for_selector(".chip")
+    tab.page.go_back()
+    tab.page.wait_for_selector(".thumb[aria-pressed=true]")
+
+
+def test_a_translation_is_made_looked_at_and_changed(base: str, tab_of: Callable[..., Any], translator: Any) -> None:
+    tab = tab_of()
+    tab.page.goto(base)
+    tab.page.fill("textarea", "The red dog runs . The small cat sleeps .")
+    tab.page.wait_for_selector("[data-word='1.0']")
+    out = "The red dog runs . The small cat sleeps ."
+    wanted = translator.translate([part.strip() + " ." for part in out.split(".")[:2]])
+    assert tab.page.inner_text(".pane .out") == " ".join(wanted)
+    tab.page.hover("[data-word='0.1']")  # chien
+    tab.page.wait_for_selector(".behind mark")
+    shares = tab.page.eval_on_selector_all(
+        ".behind mark", "all => all.map(one => [one.textContent, Number(one.style.getPropertyValue('--share'))])"
+    )
+    assert max(shares, key=lambda pair: pair[1])[0] in TEXT.split()
+    tab.page.click("[data-word='0.1']")
+    tab.page.wait_for_selector(".menu button")
+    other = next(text for text in tab.page.eval_on_selector_all(".menu bdi", "all => all.map(one => one.textContent)")[1:])
+    tab.page.click(f".menu button:has-text('{other}') >> nth=0")
+    tab.page.wait_for_selector(".said.forced")
+    tab.page.wait_for_selector("[data-word='0.2']")
+    changed = tab.page.inner_text(".pane .out")
+    assert changed != " ".join(wanted)
+    assert changed.startswith("Le") and other in changed
+    assert changed.endswith(wanted[1])  # the other sentence is as it was
+    tab.page.click("text=Undo")
+    assert tab.page.inner_text(".pane .out") == " ".join(wanted)
+    tab.page.click(".best button >> nth=0")  # an alternative translation
+    tab.page.wait_for_selector(".said.forced")
+    tab.page.click("text=Look inside →")
+    tab.page.wait_for_selector(".pair .word")
+    assert "view=align" in tab.page.url
+    assert tab.errors == []
+    assert tab.away(base) == []
+
+
+def test_the_keyboard_alone(base: str, tab_of: Callable[..., Any]) -> None:
+    tab = tab_of()
+    press = tab.page.keyboard.press
+    tab.page.goto(base)
+    tab.page.wait_for_selector("textarea")
+    for _ in range(30):
+        press("Tab")
+        if tab.page.evaluate("document.activeElement.tagName") == "TEXTAREA":
+            break
+    tab.page.keyboard.type(TEXT)
+    tab.page.wait_for_selector("[data-word='0.3']")
+    for _ in range(10):
+        press("Tab")
+        if tab.page.evaluate("document.activeElement.dataset.word") == "0.0":
+            break
+    press("ArrowRight")
+    assert tab.page.evaluate("document.activeElement.dataset.word") == "0.1"
+    press("Enter")
+    tab.page.wait_for_selector(".menu button")
+    tab.page.wait_for_function("document.activeElement.closest('.menu') !== null")
+    press("ArrowDown")
+    press("Escape")
+    assert tab.page.evaluate("document.activeElement.dataset.word") == "0.1"
+    tab.show(inspected("align"), ".heat canvas")
+    tab.page.focus(".heat-frame")
+    press("ArrowRight")
+    press("ArrowDown")
+    press("Enter")
+    tab.page.wait_for_function("location.hash.includes('q=1&k=0')")
+    assert "looks at" in tab.page.inner_text(".heat-foot .readout")
+    press("Escape")
+    assert "q=1" not in tab.page.url
+    press("[")
+    assert "layer=0" in tab.page.url
+    press("t")
+    assert tab.page.wait_for_selector(".sheet table caption").is_visible()
+    press("w")
+    assert "unit=word" in tab.page.url
+    press("n")
+    tab.page.wait_for_selector(".chip")
+    press("?")
+    assert tab.page.wait_for_selector("dialog[open] kbd").is_visible()
+    press("Escape")
+    tab.page.wait_for_selector("dialog[open]", state="detached")
+    tab.show(inspected("tokens", keys="off"), ".chip")
+    press("n")
+    assert "view=tokens" in tab.page.url
+    assert tab.errors == []
+
+
+def test_pages_of_other_models(base: str, tab_of: Callable[..., Any], axe: str) -> None:
+    tab = tab_of()
+    tab.page.goto(base + "#page=classify&text=A dog")
+    tab.page.wait_for_selector(".bars .bar >> nth=2")
+    assert set(tab.page.eval_on_selector_all(".bar-label", "all => all.map(one => one.textContent)")) == {
+        "bad",
+        "fair",
+        "good",
+    }
+    assert serious(tab.page, axe) == []
+    tab.page.click(".inside")
+    tab.page.wait_for_selector(".shaded span")
+    tab.show("page=generate&prompt=The red&tokens=8&lang=zh&theme=dark", "textarea")
+    tab.page.click("button.main")
+    tab.page.wait_for_selector("[data-word]")
+    assert serious(tab.page, axe) == []
+    before = tab.page.inner_text(".written")
+    tab.page.click("[data-word] >> nth=2")
+    tab.page.click(".menu button:not(.now):not(:disabled) >> nth=1")
+    tab.page.wait_for_selector(".said.forced")
+    tab.page.wait_for_selector("[data-word]")
+    assert tab.page.inner_text(".written") != before
+    tab.show("page=inspect&model=tales&text=The red dog&view=experts&lang=en", ".heat canvas")
+    assert tab.page.evaluate(INK, ".heat-frame canvas") > 3
+    assert len(tab.page.query_selector_all(".bars .bar")) == 3
+    assert tab.errors == []
+    assert tab.away(base) == []
+
+
+def test_a_head_is_switched_off(base: str, tab_of: Callable[..., Any]) -> None:
+    tab = tab_of()
+    tab.page.goto(base + "#" + inspected("off"))
+    tab.page.wait_for_selector(".gate")
+    for gate in tab.page.query_selector_all(".gate"):
+        gate.click()
+    tab.page.click(".view button.main")
+    found = tab.page.wait_for_selector(".changes li .wrong, .changes li .faint")
+    assert "Δ log p −" in found.inner_text()  # without any look at the source the answer is less likely
+    assert tab.errors == []
+
+
+def test_a_file_opens_from_a_disk(translator: Any, tab_of: Callable[..., Any], tmp_path: Path, axe: str) -> None:
+    path = tmp_path / "a page.html"
+    path.write_text(inspect(translator, NASTY, methods=("occlusion",)).to_html(), encoding="utf-8")
+    tab = tab_of()
+    tab.page.on("dialog", lambda dialog: tab.errors.append(f"a script of the text ran: {dialog.message}"))
+    tab.page.goto(path.as_uri())
+    tab.page.wait_for_selector(".heat canvas")
+    assert tab.page.is_hidden("#fallback")
+    assert NASTY.replace("\u202e", "") in tab.page.inner_text(".subject").replace("\u202e", "")
+    assert tab.page.query_selector("#app img") is None
+    for view in ("tokens", "grid", "heads", "hand", "next", "why", "off", "beam", "positions", "compare", "anatomy"):
+        tab.show(f"view={view}", VIEWS.get(view, "h2") if view not in ("off", "beam") else ".view h2")
+        assert "\ufffd" not in tab.page.inner_text("main"), view
+    assert serious(tab.page, axe) == []
+    assert tab.errors == []
+    assert [url for url in tab.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert {url.partition("#")[0] for url in tab.requests if url.startswith("file:")} == {path.as_uri()}
+
+
+def test_a_file_without_scripts_still_has_its_tables(translator: Any, tab_of: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(inspect(translator, TEXT).to_html(), encoding="utf-8")
+    tab = tab_of(java_script_enabled=False)
+    tab.page.goto(path.as_uri())
+    assert tab.page.is_visible("#fallback table")
+
+
+def test_a_notebook_shows_the_page_in_a_frame(translator: Any, tab_of: Callable[..., Any], tmp_path: Path) -> None:
+    """From another origin, sandboxed: no storage, no address, no requests."""
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><title>n</title>{inspect(translator, TEXT)._repr_html_()}", encoding="utf-8")
+    quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=tmp_path))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        tab = tab_of()
+        address = f"http://127.0.0.1:{server.server_port}/"
+        tab.page.goto(address + "notebook.html")
+        frame = tab.page.wait_for_selector("iframe").content_frame()
+        frame.wait_for_selector(".heat canvas")
+        frame.click(".views button >> text=One layer")
+        frame.wait_for_selector("svg.web path")
+        assert tab.errors == []
+        assert {url for url in tab.requests if "favicon" not in url} == {address + "notebook.html", "about:srcdoc"} & set(
+            tab.requests
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_an_image_and_its_patches(seer: Any, tab_of: Callable[..., Any], tmp_path: Path, axe: str) -> None:
+    image = (np.arange(256).reshape(16, 16) % 251).astype(np.uint8)
+    path = tmp_path / "image.html"
+    path.write_text(inspect(seer, image).to_html(), encoding="utf-8")
+    tab = tab_of()
+    tab.page.goto(path.as_uri() + "#view=patches")
+    tab.page.wait_for_selector(".patch")
+    assert len(tab.page.query_selector_all(".patch")) == 16
+    tab.page.click(".patch >> nth=5")
+    tab.page.wait_for_selector(".patch.held")
+    assert "q=6" in tab.page.url
+    tab.page.keyboard.press("ArrowDown")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_function("location.hash.includes('q=10')")
+    assert serious(tab.page, axe) == []
+    assert tab.errors == []
+
+
+def test_long_texts_do_not_freeze_the_page_s_insp_02(base: str, tab_of: Callable[..., Any]) -> None:
+    """512 tokens: the page answers, layers and heads can be chosen, and it says what it leaves out."""
+    tab = tab_of()
+    text = " ".join(f"dog {n % 10}" for n in range(180))
+    tab.page.goto(base + f"#page=inspect&model=marks&view=grid&text={text}")
+    tab.page.wait_for_selector(".thumb canvas")
+    count = int(tab.page.evaluate("document.querySelectorAll('.thumb').length"))
+    assert count == 4
+    tab.page.click(".thumb >> nth=2")
+    tab.page.wait_for_selector(".thumb[aria-pressed=true]")
+    tab.show(f"page=inspect&model=marks&view=align&text={text}", ".view .heat canvas, .view .note")
+    tab.page.select_option(".tools select >> nth=1", "0")
+    tab.page.wait_for_function("location.hash.includes('layer=0')")
+    assert tab.errors == []
+
+
+def test_wrong_files_are_refused_in_words(translator: Any, tab_of: Callable[..., Any], tmp_path: Path) -> None:
+    good, bad = tmp_path / "page.html", tmp_path / "bad.json"
+    trace = inspect(translator, TEXT)
+    good.write_text(trace.to_html(), encoding="utf-8")
+    tab = tab_of()
+    tab.page.goto(good.as_uri() + "#view=compare")
+    tab.page.wait_for_selector("input[type=file]")
+    for content, says in (("{", "holds no trace"), (json.dumps({"schema": "regard.trace/0"}), "regard.trace/0")):
+        bad.write_text(content, encoding="utf-8")
+        tab.page.set_input_files("input[type=file]", bad)
+        tab.page.wait_for_function("says => document.querySelector('.note.wrong')?.textContent.includes(says)", arg=says)
+    bad.write_text(trace.to_json(), encoding="utf-8")
+    tab.page.set_input_files("input[type=file]", bad)
+    tab.page.wait_for_selector(".note.wrong", state="detached")
+    assert tab.page.wait_for_selector(".two .wide .heat canvas")
+    assert tab.errors == []
+
+
+@pytest.mark.parametrize("keys", [("k",)])
+def test_a_key_is_asked_for(served: Any, keys: tuple[str, ...], tab_of: Callable[..., Any]) -> None:
+    import uvicorn
+
+    from regard.serving.engine import Engine
+    from regard.serving.server import configured, listen
+    from regard.serving.service import Service
+
+    with Engine(served[2:]) as engine:
+        listening = listen("127.0.0.1", 0)
+        server = uvicorn.Server(configured(Service(engine, keys)))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        try:
+            tab = tab_of()
+            tab.page.goto(f"http://127.0.0.1:{listening.getsockname()[1]}/#page=classify&text=dog")
+            tab.page.fill("input[type=password]", "wrong")
+            tab.page.keyboard.press("Enter")
+            tab.page.wait_for_selector(".note.wrong")
+            tab.page.fill("input[type=password]", keys[0])
+            tab.page.keyboard.press("Enter")
+            tab.page.wait_for_selector(".bars .bar")
+            assert keys[0] not in tab.page.url
+        finally:
+            server.should_exit = True
+            thread.join(20)
+            listening.close()
