@@ -223,8 +223,139 @@ def named(language: str) -> str:
     return table(["name", "what it is", "sides", "splits", "fetched from its origin"], body, language)
 
 
+def trials(language: str) -> str:
+    """What the scripts that try to break promises last did: benchmarks/results/{reliability,fuzz,endurance}.json."""
+    told = {name: ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("reliability", "fuzz", "endurance")}
+    found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in told.items() if path.is_file()}
+    body: list[list[str]] = []
+    if "reliability" in found:
+        its = found["reliability"]
+        failed = str(len(its["failures"]))
+        body.append([say("trainings killed and resumed", language), f"{its['total']:,}", failed])
+        body.append([say("checkpoints damaged between", language), f"{sum(its['damaged'].values()):,}", failed])
+    if "fuzz" in found:
+        every = found["fuzz"].values()
+        tries, crashes = sum(its["tries"] for its in every), sum(len(its["crashes"]) for its in every)
+        body.append([f"{say('damaged and hostile files, readers', language)}: {len(every)}", f"{tries:,}", str(crashes)])
+    for what, name in (("updates", "updates of a training"), ("sentences", "sentences translated")):
+        if "endurance" in found:
+            first, last = (found["endurance"][what]["samples"][at] for at in (1, -1))
+            memory = f"{first['megabytes']:.0f} → {last['megabytes']:.0f} MB"
+            body.append(
+                [f"{say(name, language)}: {memory}", f"{last['done']:,}", str(int(found["endurance"][what]["grows"]))]
+            )
+    return table(["what was tried", "how often", "failed"], body or [[say("not measured yet", language), "", ""]], language)
+
+
+@functools.cache
+def measured() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The results of labs in docs/labs/*.json (each file one, or a list of them), by lab: as it is, and sabotaged."""
+    from regard.labs.frame.values import Result
+
+    plain: dict[str, Any] = {}
+    broken: dict[str, Any] = {}
+    for path in sorted((DOCS / "labs").glob("*.json")):
+        told = json.loads(path.read_text(encoding="utf-8"))
+        for one in told if isinstance(told, list) else [told]:
+            result = Result.model_validate(one)
+            (plain if result.sabotage is None else broken)[result.lab] = result
+    return plain, broken
+
+
+def lab_verdicts(language: str) -> str:
+    """All labs with their verdicts: documented, measured, and under sabotage."""
+    from regard import labs
+    from regard.labs.frame.words import FRAME, VERDICTS
+
+    def word(result: Any) -> str:
+        return (
+            FRAME["waiting"].say(language).rstrip("。.")
+            if result is None or not result.checks
+            else VERDICTS[result.verdict].say(language)
+        )
+
+    plain, broken = measured()
+    body = []
+    for lab in labs.every():
+        link = f"[{lab.name}](#{anchor(lab_title(lab, language))})"
+        documented = VERDICTS[lab.expected].say(language)
+        body.append([f"L{lab.number}", link, cell(lab.title.say(language)), documented, word(plain.get(lab.name)),
+                     word(broken.get(lab.name))])  # fmt: skip
+    head = ["", *(FRAME[key].say(language) for key in ("contents",)), "", FRAME["expected"].say(language),
+            FRAME["value"].say(language), FRAME["sabotaged"].say(language)]  # fmt: skip
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in body)]
+    return "\n".join(lines) + "\n"
+
+
+def lab_title(lab: Any, language: str) -> str:
+    """The heading of a lab's section."""
+    return f"L{lab.number} {lab.name}{'：' if language == 'zh' else ': '}{lab.title.say(language)}"
+
+
+def anchor(title: str) -> str:
+    """The anchor of a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def labs(language: str) -> str:
+    """Each lab: what is claimed, how it is measured, how to break it, and its stored result."""
+    from regard.labs import every
+
+    return "\n".join(_lab(lab, language) for lab in every())
+
+
+def _lab(lab: Any, language: str) -> str:
+    from regard.labs.frame.words import FRAME, VERDICTS
+
+    colon, plain = "：" if language == "zh" else ": ", measured()[0].get(lab.name)
+    parts = [f"### {lab_title(lab, language)}\n"]
+    for number, quote in enumerate(lab.quotes, 1):
+        english = "" if language == "zh" else f" {quote.en}"
+        parts.append(f"{number}. 「{cell(quote.zh)}」{cell(english)} ({quote.note}, {cell(quote.section)})")
+    parts.append("")
+    for key in ("vary", "fixed", "measured", "control"):
+        parts.append(f"- {FRAME[key].say(language)}{colon}{cell(getattr(lab.design, key).say(language))}")
+    broken, result = measured()[1].get(lab.name), ""
+    if broken is not None and broken.checks:
+        result = f" → {VERDICTS[broken.verdict].say(language)}"
+    parts += [f"- `regard lab {lab.name} --break`{colon}{cell(lab.sabotage.say(language))}{result}\n"]
+    if plain is None or not plain.checks:
+        return "\n".join([*parts, f"{FRAME['verdict'].say(language)}{colon}{FRAME['waiting'].say(language)}\n"])
+    return "\n".join([*parts, *_result(plain, language)])
+
+
+def _result(result: Any, language: str) -> list[str]:
+    from regard.labs.frame.table import shown
+    from regard.labs.frame.words import FRAME, ROLES, VERDICTS, says
+
+    colon, stop = ("：", "。") if language == "zh" else (": ", ".")
+    verdict = f"**{FRAME['verdict'].say(language)}{colon}{VERDICTS[result.verdict].say(language)}{stop}**"
+    head = ["", FRAME["checks"].say(language), FRAME["value"].say(language), FRAME["threshold"].say(language), "",
+            FRAME["origin"].say(language)]  # fmt: skip
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for one in result.checks:
+        about = " [" + ", ".join(map(str, one.quotes)) + "]" if one.quotes else ""
+        lines.append("| " + " | ".join([
+            ROLES[one.role].say(language) + about, cell(one.what.say(language)), shown(one.value, language),
+            f"{cell(one.operator)} {shown(one.threshold, language)}", says(one.passed, one.role).say(language),
+            cell(one.origin.say(language)),
+        ]) + " |")  # fmt: skip
+    size = f"{FRAME['environment'].say(language)}{colon}{result.settings['size']}, torch {result.environment['torch']}, " \
+           f"{result.seconds:.0f} s"  # fmt: skip
+    limits = [f"- {cell(limit.say(language))}" for limit in result.limits]
+    return [f"{verdict} {cell(result.finding.say(language))}\n", *lines, "", *limits, "", f"{size}\n"]
+
+
+def flags(language: str) -> str:
+    """The flags that a translation may carry."""
+    from regard.decoding.flags import FLAGS
+
+    return table(["flag", "what it says"], [[f"`{n}`", cell(say(what, language))] for n, what in FLAGS.items()], language)
+
+
 BLOCKS: dict[str, Callable[[str], str]] = {
-    block.__name__: block for block in (recipes, architectures, commands, aliases, faults, counts, named)
+    block.__name__: block
+    for block in (recipes, architectures, commands, aliases, faults, counts, named, trials, flags, lab_verdicts, labs)
 }
 
 

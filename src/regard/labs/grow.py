@@ -92,7 +92,7 @@ def _measure(setting: Setting) -> Measured:
     path: list[Point] = []
     for width in widths:
         for rows in data:
-            if width in (widths[0], widths[-1]) or rows in (data[0], data[-1]):
+            if rows == data[-1] or width == widths[-1] or (width == widths[0] and rows == data[0]):
                 grid[width, rows], path = _trained(width, texts[:rows], test, least, setting)
     flat = _Language(flat=True)
     noise = flat.texts(data[-1], setting.seed + 2)
@@ -100,7 +100,7 @@ def _measure(setting: Setting) -> Measured:
     series = {
         "weights": [grid[width, data[-1]] for width in widths],
         "tokens": [grid[widths[-1], rows] for rows in data],
-        "few": [grid[width, data[0]] for width in widths],
+        "few": [grid[width, data[0]] for width in (widths[0], widths[-1])],
     }
     rows_ = [its | {"width": width} for (width, _), its in grid.items()]
     return Measured(
