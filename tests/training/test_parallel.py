@@ -275,6 +275,15 @@ def test_activation_checkpointing_changes_no_gradient(toy_recipe: Recipe, tmp_pa
     assert kept[1] < kept[0]
 
 
+def test_weights_that_a_task_leaves_out_are_found(toy_recipe: Recipe, tmp_path: Path) -> None:
+    run = Run(changed(toy_recipe, prefetch=0), prepare(toy_recipe), tmp_path)
+    batch = next(run.stream)
+    assert parallel.uses_all(run.plain, batch)
+    run.plain.decoder.unread = nn.Linear(2, 2)
+    assert not parallel.uses_all(run.plain, batch)
+    assert all(p.grad is None for p in run.plain.parameters())
+
+
 def test_a_model_without_blocks_cannot_compute_them_anew(toy_recipe: Recipe, tmp_path: Path) -> None:
     class Flat(nn.Module):
         encoder = decoder = None

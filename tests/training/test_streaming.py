@@ -35,7 +35,7 @@ def test_streamed_pairs_are_those_in_memory(toy: Path, monkeypatch: pytest.Monke
     assert found.train.corpora[0].size == len(whole.train)
     assert found.train.tokens == whole.train.plain.tokens
     assert (found.report.total, found.report.kept) == (42, len(whole.train))
-    assert found.report.rules["duplicate"].lines == [41]
+    assert found.report.rules["duplicate"].lines[-1] == 41
     made = [texts(found.train.window(0, n), found.tokenizers) for n in range(found.train.windows(0))]
     assert sorted(pair for window in made for pair in window) == texts(whole.train.plain, whole.tokenizers)
     assert f"{len(whole.train)} training" in found.summary()

@@ -11,7 +11,7 @@ from regard.errors import UserError
 
 LARGEST = 2**31 - 1
 """The largest number that a description may hold: no width, length or vocabulary comes near it."""
-REPEATED = ("layers", "experts", "count")
+REPEATED = ("layers", "experts")
 """Words in the names of numbers that say how often a part is built."""
 FEW = 256
 """So many parts cost nothing, whatever a folder holds."""
@@ -22,7 +22,8 @@ def check_numbers(value: Any, where: str, tensors: int, name: str = "") -> None:
     one of its own. UserError names the first number that is too large, or is none."""
     if is_dataclass(value):
         for field in fields(value):
-            check_numbers(getattr(value, field.name), where, tensors, field.name)
+            own = "experts" if field.name == "count" and hasattr(value, "active") else field.name
+            check_numbers(getattr(value, field.name), where, tensors, own)
     elif isinstance(value, Mapping):
         for key, item in value.items():
             check_numbers(item, where, tensors, str(key))

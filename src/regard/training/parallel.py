@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator, Mapping
 from functools import wraps
 from typing import Any, Literal
@@ -63,9 +62,7 @@ def kind_of(its: Training) -> Kind:
     if its.precision == "fp16":
         raise UserError("training.precision: fsdp has no fp16 here: choose bf16")
     if its.batch_tokens == "auto":
-        raise UserError(
-            "training.batch_tokens: auto tries sizes on one process alone: with fsdp give a number"
-        )
+        raise UserError("training.batch_tokens: auto tries sizes on one process alone: with fsdp give a number")
     return "fsdp"
 
 
@@ -95,18 +92,25 @@ def _again(forward: Any) -> Any:
     return run
 
 
-def wrap(model: Model, its: Training, kind: Kind, device: torch.device) -> nn.Module:
+def uses_all(model: Model, batch: Batch) -> bool:
+    """Whether a row of a batch gives every weight that is learned a gradient: some weights serve other tasks (Longformer's
+    global tokens, XLNet's segments), and DDP must look for them."""
+    Summed(model, 0.0)(batch.part(0, len(batch))).backward()
+    found = all(p.grad is not None for p in model.parameters() if p.requires_grad)
+    model.zero_grad(set_to_none=True)
+    return found
+
+
+def wrap(model: Model, its: Training, kind: Kind, device: torch.device, all_used: bool = True) -> nn.Module:
     """A model on its device with its loss, spread over the processes as `kind` says. fsdp: each block and the rest are cut
     over all of them; weights, gradients and the optimiser's memory are fp32, and with bf16 what is exchanged is half as
-    much."""
+    much. all_used: every weight has a gradient after every batch (see `uses_all`)."""
     whole = Summed(model, its.label_smoothing)
     if kind != "fsdp":
         whole.to(device)
         if kind == "none":
             return whole
-        # Some weights serve some texts alone (global tokens, say); where all are used torch would rather not look.
-        warnings.filterwarnings("ignore", "find_unused_parameters=True was specified", UserWarning)
-        return DistributedDataParallel(whole, gradient_as_bucket_view=True, find_unused_parameters=True)
+        return DistributedDataParallel(whole, gradient_as_bucket_view=True, find_unused_parameters=not all_used)
     mesh = init_device_mesh(device.type, (ranks.world(),))
     half = its.precision == "bf16"
     policy = MixedPrecisionPolicy(

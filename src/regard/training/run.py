@@ -79,9 +79,6 @@ class Run:
         self.plain: Model = model
         if its.activation_checkpointing:
             parallel.checkpoint_activations(model)
-        self.model: nn.Module = parallel.wrap(model, its, self.kind, self.device)
-        self.optimizer = build_optimizer(model, its)
-        torch.manual_seed(its.seed + ranks.rank())  # the same weights on all ranks, other dropout masks on each
         self._stream = partial(
             Stream,
             prepared.train,
@@ -91,7 +88,12 @@ class Run:
             limits=limits(recipe),
             prefetch=its.prefetch,
         )
-        self.stream: Stream = self._stream(BUDGET if its.batch_tokens == "auto" else its.batch_tokens)
+        budget = BUDGET if its.batch_tokens == "auto" else its.batch_tokens
+        self.stream: Stream = self._stream(budget)
+        used = self.kind != "ddp" or parallel.uses_all(model, self._stream(budget, share=Share(), prefetch=0).update()[0])
+        self.model: nn.Module = parallel.wrap(model, its, self.kind, self.device, used)
+        self.optimizer = build_optimizer(model, its)
+        torch.manual_seed(its.seed + ranks.rank())  # the same weights on all ranks, other dropout masks on each
         self.progress = Progress()
         self.average: dict[str, Tensor] | None = None
         if its.ema:
