@@ -163,3 +163,37 @@ def test_the_script_for_gpus_runs_dry() -> None:
     found = run("gpu", "--dry", "--rounds", "1")
     assert list(found["parts"]) == ["translation", "language", "decoding", "attention"]
     assert found["left_out"] == []
+
+
+def test_faults_are_planted_as_they_are_named(bench: Any) -> None:
+    flags = bench("flags")
+    good = ["a b c d", "e f g h", "i j k l"]
+    made = flags.planted(["s", "t", "u"], good, 1)
+    assert set(made) == set(flags.FAULTS)
+    assert made["copy"] == ["s", "t", "u"]
+    assert made["half"] == ["a b", "e f", "i j"]
+    assert sorted(made["swapped"]) == good
+    assert all(one != other for one, other in zip(made["swapped"], good))
+    assert all(len(one.split()) >= 8 for one in made["loop"])
+    assert flags.auc([3.0, 4.0], [1.0, 2.0]) == 1.0
+    assert flags.auc([1.0, 2.0], [3.0, 4.0]) == 0.0
+    assert flags.auc([1.0, 1.0], [1.0]) == 0.5
+
+
+def test_figures_of_flags(bench: Any) -> None:
+    class Judged:
+        def __init__(self, *names: str) -> None:
+            self.flags, self.explained = list(names), 0.1 if names else 0.9
+
+    found = bench("flags").figures([Judged(), Judged("detached")], [Judged("detached")] * 2, ("detached",))
+    assert found == {"recall": 1.0, "alarms": 0.5, "precision": 0.6667, "auc": 0.75}
+
+
+def test_cases_of_constraints(bench: Any) -> None:
+    constraints = bench("constraints")
+    found = constraints.cases(["one", "two"], ["un grand chien", "le chat noir"], ["un petit chien", "le chat noir"], 5, 1)
+    assert [(case.source, case.forbid) for case in found] == [("one", ["petit"])]
+    assert found[0].require[0] in ("grand", "un grand", "grand chien")
+    assert constraints.kept(found, ["un grand chien"]) == (2, 2)
+    assert constraints.kept(found, ["un petit chien"]) == (2, 0)
+    assert constraints.phrases("a, b c", 2) == ["b c"]
