@@ -19,6 +19,7 @@ NAMES = {
     "fuzz": "damaged and hostile files for every reader",
     "endurance": "memory, handles and threads over 10,000 updates and 100,000 translations",
     "constraints": "promises kept, scores and time of required and forbidden phrases",
+    "craft": "what ensembles, MBR and reranking gain, with bootstrap",
     "flags": "precision and recall of flags on faults planted in translations",
     "gpu": "training, packing, decoding and attention on a GPU, in at most eight minutes",
     "corpus": "millions of pairs prepared and trained on: memory, and how fast pairs come",

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from regard.decoding.best import best_of
 from regard.decoding.options import Search
 
 
 def filtered(logits: Tensor, options: Search) -> tuple[Tensor, Tensor]:
-    """Probabilities Float[R V] of the tokens that may be drawn, most likely first (the lower id among equals), the
-    others zero, and the ids Int[R V] they belong to."""
-    scaled, ids = (logits / options.temperature).sort(dim=-1, descending=True, stable=True)
-    if 0 < options.top_k < scaled.shape[-1]:
-        scaled[:, options.top_k :] = -math.inf
+    """Probabilities Float[R K] of the tokens that may be drawn, most likely first (the lower id among equals), some of
+    them zero, and the ids Int[R K] they belong to; K is top_k, or all."""
+    scaled = logits / options.temperature
+    if 0 < options.top_k < scaled.shape[-1]:  # finding a few is much faster than sorting all
+        scaled, ids = best_of(scaled, options.top_k)
+    else:
+        scaled, ids = scaled.sort(dim=-1, descending=True, stable=True)
     probabilities = scaled.softmax(-1)
     if options.min_p > 0:
         probabilities = probabilities.masked_fill(probabilities < options.min_p * probabilities[:, :1], 0.0)
