@@ -38,7 +38,7 @@ def command(
     measure: _Measured = None,
     output: _Files = None,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
-    dtype: Annotated[str | None, Option(help="float32, bfloat16, float16; default: as stored")] = None,
+    dtype: Annotated[str | None, Option(help="float32, bfloat16, float16, int8 (CPU); default: as stored")] = None,
 ) -> None:
     """Look at one text: what attends to what, what else could have been said, and why."""
     from pathlib import Path

@@ -74,7 +74,8 @@ def measure(translator: Any, texts: Iterable[str]) -> Head:
     """The head of a translator's cross-attention whose strongest source word is most often the one that matters most.
 
     Each text is translated greedily; each of its words is taken away in turn, and the word that a token's log-probability
-    falls most without is the one it was written from. The head is chosen on every other text and measured on the rest.
+    falls most without is the one it was written from. The head is chosen on every other text and measured on the rest;
+    where it is no better there than the mean of the last layer, that mean is kept.
     UserError: the model does not look at its source, or no text has a word that matters.
     """
     names = [name for name in attentions(translator.model) if is_cross(name)]
@@ -87,9 +88,10 @@ def measure(translator: Any, texts: Iterable[str]) -> Head:
     chosen, rest = _totals(found[::2]), _totals(found[1::2] or found)
     if not chosen or not rest:
         raise UserError("no text has a word without which the translation changes: give more or longer texts")
+    usual = (names[-1], None)
     best = max(chosen, key=lambda key: chosen[key][0])
-    (agreement, count), (baseline, _) = rest[best], rest[names[-1], None]
-    return Head(*best, agreement, baseline, count)
+    best = best if rest[best][0] > rest[usual][0] else usual
+    return Head(*best, rest[best][0], rest[usual][0], rest[best][1])
 
 
 def _agreements(translator: Any, reading: Reading, names: list[str]) -> dict[tuple[str, int | None], Tensor]:
