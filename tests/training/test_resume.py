@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,31 @@ def test_what_killed_saves_left_is_swept(tmp_path: Path) -> None:
     assert len(resume.sweep(tmp_path)) == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == [".mine", "checkpoints"]
     assert resume.found(tmp_path) == [folder]
+
+
+def test_a_checkpoint_that_was_to_be_replaced_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after the old one was moved aside and before the new one had its place: the old one is still there."""
+    folder = make(tmp_path, 10, 1.0)
+    moved = os.replace
+
+    def killed(source: Path, target: Path) -> None:
+        if target == folder and "partial" in source.name:
+            raise SystemExit
+        moved(source, target)
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(SystemExit):
+        make(tmp_path, 10, 2.0)
+    assert resume.found(tmp_path) == [folder]
+    monkeypatch.undo()
+    os.replace(folder, folder.with_name(f".{folder.name}.before"))  # what a kill leaves, for which nobody cleans up
+    assert resume.found(tmp_path) == []
+    resume.sweep(tmp_path)
+    assert resume.newest(tmp_path, print) == folder
+    assert resume.read(folder)[0]["optimizer.exp_avg/w"].tolist() == [1.0] * 3
+    make(tmp_path, 10, 3.0)
+    assert resume.read(folder)[0]["optimizer.exp_avg/w"].tolist() == [3.0] * 3
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
 def test_optimizer_state_goes_by_the_names_of_parameters() -> None:

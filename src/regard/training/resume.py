@@ -27,7 +27,7 @@ from regard.training.parallel import kept, like
 
 NAME = re.compile(r"step-(\d{8})")
 TENSORS, FACTS, PIECES = "training.safetensors", "training.json", "pieces"
-LEFTOVER = re.compile(r"\..*\.(part|partial|going|new)")
+LEFTOVER = re.compile(r"\..*\.(part|partial|going|before|new)")
 """What a save has beside its goal while it writes."""
 
 
@@ -79,8 +79,9 @@ def write(
 ) -> None:
     """Write a checkpoint; `save` writes the model folder; pieces: a folder that is moved into it. OSError if the disk fails:
     what was there before is untouched."""
-    aside = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)
+    aside, before = (folder.with_name(f".{folder.name}.{what}") for what in ("partial", "before"))
+    for left in (aside, before):
+        shutil.rmtree(left, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
         save(aside)
@@ -92,12 +93,14 @@ def write(
         write_json(aside / FACTS, whole | {"digest": _digest_of(whole)})
         for path in (*files, aside / FACTS, *{path.parent for path in files}, aside):
             sync(path)
-        if folder.exists():  # the same update again, after an older checkpoint was resumed
-            _remove(folder)
+        if folder.exists():  # the same update again: it stays until this one has its place, and `sweep` knows it
+            os.replace(folder, before)
         os.replace(aside, folder)
         sync(folder.parent)
+        shutil.rmtree(before, ignore_errors=True)
     except BaseException as error:
         shutil.rmtree(aside, ignore_errors=True)
+        _put_back(before, folder)
         if isinstance(error, UserError) and isinstance(error.__cause__, OSError):  # of the model folder
             raise error.__cause__ from None
         raise
@@ -111,10 +114,18 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(going, ignore_errors=True)
 
 
+def _put_back(before: Path, folder: Path) -> None:
+    if before.exists() and not folder.exists():
+        os.replace(before, folder)
+
+
 def sweep(output: Path) -> list[Path]:
-    """Delete what saves that were killed left behind in a run's folder. Gives what went."""
-    left = [path for place in (output, output / "checkpoints") if place.is_dir() for path in place.iterdir()]
-    left = [path for path in left if LEFTOVER.fullmatch(path.name)]
+    """Delete what killed saves left behind in a run's folder, and put back a checkpoint that was to be replaced and was not.
+    Gives what went."""
+    places = [place for place in (output, output / "checkpoints") if place.is_dir()]
+    for before in (output / "checkpoints").glob(".*.before"):
+        _put_back(before, before.with_name(before.name.removeprefix(".").removesuffix(".before")))
+    left = [path for place in places for path in place.iterdir() if LEFTOVER.fullmatch(path.name)]
     for path in left:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     return left
