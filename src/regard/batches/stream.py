@@ -278,7 +278,8 @@ class Stream(Iterator[Batch]):
 
 
 class Ordered:
-    """A corpus once over, for validation: an iterable of batches, longest examples first, each example exactly once.
+    """A corpus once over (of a streamed one its first window), for validation: an iterable of batches, longest examples
+    first, each example exactly once.
 
     rank, world: this rank's share. Shares differ by a batch at most, so sums are to be gathered after the last batch, not
     after each. An example wider than the budget is a batch of its own. report: what was too long. len: batches.
@@ -286,7 +287,7 @@ class Ordered:
 
     def __init__(
         self,
-        data: Examples,
+        data: Examples | Streamed,
         budget: int,
         objective: Objective | None = None,
         limits: Limits | None = None,
@@ -309,6 +310,6 @@ class Ordered:
             yield self.fitted.objective(self.view.pairs(rows), rows.tolist(), np.random.default_rng(number))
 
 
-def ordered(data: Examples, budget: int, **options: Any) -> Ordered:
+def ordered(data: Examples | Streamed, budget: int, **options: Any) -> Ordered:
     """Batches of a corpus once over, longest first; options as of Ordered: objective, limits, rank, world."""
     return Ordered(data, budget, **options)
