@@ -77,7 +77,7 @@ def _tuned(weights: dict[str, Tensor] | None, labels: int, seed: int) -> float:
 
 
 def _measure(setting: Setting) -> Measured:
-    steps, seeds = setting.pick(400, 1000, 3000), setting.pick(3, 5, 5)
+    steps, seeds = setting.pick(250, 800, 3000), setting.pick(3, 5, 5)
     found: Shares = {arm: {FEW: [], MANY: []} for arm in ARMS}
     lines: list[Line] = []
     rows: list[dict[str, Any]] = []
