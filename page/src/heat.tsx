@@ -79,6 +79,28 @@ function hatch(pen: CanvasRenderingContext2D, ink: string): CanvasPattern | null
   return pen.createPattern(tile, "repeat");
 }
 
+/** Of each heat map on the page what makes it as a drawing of its own. */
+export const drawings = new WeakMap<Element, () => string>();
+
+const CELL = 24;
+
+/** The whole map as SVG, in which text stays text. */
+function drawing({ rows, columns, values, masked }: Props, scale: Scale, now: string): string {
+  const escape = (text: string) => text.replace(/[<&>]/g, (letter) => `&#${letter.charCodeAt(0)};`);
+  const parts = columns.map((one, c) => `<text transform="translate(${160 + (c + 0.5) * CELL} 112) rotate(-45)">${escape(one.label)}</text>`);
+  rows.forEach((one, r) => {
+    const y = 118 + r * CELL;
+    parts.push(`<text x="150" y="${y + 16}" text-anchor="end">${escape(one.label)}</text>`);
+    columns.forEach((_, c) => {
+      const fill = masked?.(r, c) ? "none" : colour(scale, now, values[r * columns.length + c]);
+      parts.push(`<rect x="${154 + c * CELL}" y="${y}" width="${CELL - 1}" height="${CELL - 1}" fill="${fill}"/>`);
+    });
+  });
+  const [ground, ink] = now === "dark" ? ["#15171c", "#ece9e2"] : ["#fdfbf6", "#1d1c19"];
+  const size = `width="${270 + columns.length * CELL}" height="${130 + rows.length * CELL}"`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="sans-serif" font-size="13" fill="${ink}"><rect width="100%" height="100%" fill="${ground}"/>${parts.join("")}</svg>`;
+}
+
 export function Heat(props: Props) {
   const { rows, columns, values, held = null, onHold, onHover } = props;
   const frame = useRef<HTMLDivElement>(null);
@@ -205,6 +227,9 @@ export function Heat(props: Props) {
   };
 
   useLayoutEffect(draw);
+  useEffect(() => {
+    if (frame.current) drawings.set(frame.current, () => drawing(props, scale, now));
+  });
 
   const find = (event: MouseEvent): Cell | null => {
     const box = frame.current!;

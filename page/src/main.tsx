@@ -29,7 +29,7 @@ function Keys({ open, onClose }: { open: boolean; onClose: () => void }) {
         {KEYS.map((key) => <div><dt>{key.split(" ").map((one) => <kbd>{one}</kbd>)}</dt><dd>{say(`keys.${key}` as Key)}</dd></div>)}
       </dl>
       <Switch label={say("keys.on")} on={get("keys") !== "off"} onChange={(on) => set({ keys: on ? null : "off" })} />
-      <form method="dialog"><button class="main" autofocus>{say("close")}</button></form>
+      <form method="dialog"><button class="main">{say("close")}</button></form>
     </dialog>
   );
 }

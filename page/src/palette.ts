@@ -83,12 +83,12 @@ export function colour(scale: Scale, theme: string, value: number): string {
   return `rgb(${colours[at]} ${colours[at + 1]} ${colours[at + 2]})`;
 }
 
-/** Whether text on this value should be the ground's colour, so that it can be read. */
-export function inverted(scale: Scale, theme: string, value: number): boolean {
+/** Black or white, whichever can be read on the colour of a value: one of them always has a contrast of 4.5. */
+export function textOn(scale: Scale, theme: string, value: number): string {
   const colours = table(scale.palette, theme);
   const at = 4 * place(scale, value);
-  const light = 0.299 * colours[at] + 0.587 * colours[at + 1] + 0.114 * colours[at + 2];
-  return theme === "dark" ? light > 140 : light < 140;
+  const [r, g, b] = [0, 1, 2].map((i) => (colours[at + i] / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000" : "#fff";
 }
 
 /** Colours of heads (Okabe and Ito 2008), with dashes so that colour is never alone. */

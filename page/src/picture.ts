@@ -1,4 +1,5 @@
-// The picture of a view as a file: a drawing as it is, or the cells of a heat map as it is shown.
+// The picture of a view as a file: a drawing as it is, or the part of a heat map that is shown, or as SVG all of it.
+import { drawings } from "./heat";
 
 const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-anchor"];
 
@@ -38,10 +39,7 @@ export async function picture(inside: HTMLElement, kind: "svg" | "png"): Promise
     pen.fillRect(0, 0, flat.width, flat.height);
     pen.drawImage(canvas, 0, 0);
     if (kind === "png") return blobOf(flat);
-    const ratio = devicePixelRatio || 1;
-    const size = `width="${flat.width / ratio}" height="${flat.height / ratio}"`;
-    const text = `<svg xmlns="http://www.w3.org/2000/svg" ${size}><image ${size} href="${flat.toDataURL()}"/></svg>`;
-    return new Blob([text], { type: "image/svg+xml" });
+    return new Blob([drawings.get(canvas.parentElement!)!()], { type: "image/svg+xml" });
   }
   if (!drawing) return null;
   const text = standalone(drawing);

@@ -74,6 +74,7 @@ def test_a_model_with_workers_of_its_own_is_looked_into_too(running_of: Callable
         ("words", {"text": "a"}, 400, "name the model; those that can be asked this: en-fr, tales"),
         ("words", {"text": "a", "model": "marks"}, 400, "the model marks cannot be asked this"),
         ("words", {"text": "a", "model": "none"}, 404, "there is no model of this name"),
+        ("words", {"text": "a", "model": "tales", "prefix": "dog " * 200}, 400, "the model has positions for 128"),
         ("words", {"text": None}, 400, "text: Input should be a valid string"),
         ("traces", {"text": " ", "model": "en-fr"}, 400, "text: there is nothing to look at"),
         ("traces", {"text": "a", "model": "en-fr", "methods": ["guess"]}, 400, "methods.0: Input should be"),
@@ -123,6 +124,9 @@ def test_the_shelf_lets_the_oldest_go() -> None:
 
 def test_gates_as_they_travel() -> None:
     assert gates_of({"a": {"0": 0, "3": 1}}) == (("a", ((0, 0.0), (3, 1.0))),)
+    for factor in (float("nan"), float("inf"), -11.0):
+        with pytest.raises(RefusalError, match="factors are numbers from -10 to 10"):
+            gates_of({"a": {"0": factor}})
     for wrong in ({"a": {}}, {"a": {"-1": 0.0}}, {"a": {"²": 0.0}}):
         with pytest.raises(RefusalError, match="heads are named by their numbers"):
             gates_of(wrong)

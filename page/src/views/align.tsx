@@ -1,7 +1,7 @@
 // Which words were looked at for this word: two lines of text that shade each other, and the heat map behind them.
 import { useState } from "preact/hooks";
 import { chosen, chosenHead, useLook, useShown, type Shown } from "../look";
-import { colour, inverted, type Scale } from "../palette";
+import { colour, textOn, type Scale } from "../palette";
 import { About, Note } from "../parts";
 import { say } from "../say";
 import { get, getNumber, set } from "../state";
@@ -42,7 +42,7 @@ function Line(props: {
               aria-pressed={props.held === index}
               tabIndex={index === Math.max(0, props.held) ? 0 : -1}
               title={value > 0 ? `${unit.title}: ${percent(value)}` : unit.title}
-              style={value > 0.005 ? { background: colour(SHARE, now, value), color: inverted(SHARE, now, value) ? "var(--ground)" : "var(--ink)" } : {}}
+              style={value > 0.005 ? { background: colour(SHARE, now, value), color: textOn(SHARE, now, value) } : {}}
               onMouseEnter={() => props.onHover(index)}
               onMouseLeave={() => props.onHover(-1)}
               onFocus={() => props.onHover(index)}

@@ -49,7 +49,8 @@ export function Compare() {
   const own = useLook();
   const [other, setOther] = useState<Looked | null>(null);
   const [wrong, setWrong] = useState("");
-  const open = async (file: File | undefined) => {
+  const open = async (input: HTMLInputElement) => {
+    const file = input.files?.[0];
     if (!file) return;
     try {
       const trace: Trace = parse(await file.text());
@@ -58,13 +59,14 @@ export function Compare() {
     } catch (error) {
       setWrong(error instanceof Error ? error.message : String(error));
     }
+    input.value = ""; // so that the same file can be chosen again
   };
   if (!own.trace.attentions.length) return <Note>{say("no.attention")}</Note>;
   return (
     <>
       <About view="compare" />
       <div class="tools">
-        <label class="field"><span>{say("compare.open")}</span><input type="file" accept=".json,.html" onChange={(event) => open(event.currentTarget.files?.[0])} /></label>
+        <label class="field"><span>{say("compare.open")}</span><input type="file" accept=".json,.html" onChange={(event) => open(event.currentTarget)} /></label>
         {other && <button type="button" onClick={() => setOther(null)}>{say("compare.close")}</button>}
         <Looks />
       </div>

@@ -1,6 +1,6 @@
 // What else could have been said at each place, and when, layer by layer, the model made up its mind.
 import { useLook } from "../look";
-import { colour, inverted, type Scale } from "../palette";
+import { colour, textOn, type Scale } from "../palette";
 import { About, Bars, Choice, Note, Numbers } from "../parts";
 import { say } from "../say";
 import { getNumber, set } from "../state";
@@ -102,7 +102,7 @@ function LensTable({ lens, row }: { lens: Lens; row: number }) {
                       <td
                         class={right ? "right" : ""}
                         title={`${percent(best.p)}`}
-                        style={{ background: colour(SHARE, now, best.p), color: inverted(SHARE, now, best.p) ? "var(--ground)" : "var(--ink)" }}
+                        style={{ background: colour(SHARE, now, best.p), color: textOn(SHARE, now, best.p) }}
                       >
                         <bdi>{entry(trace, best.id, false)}</bdi>
                       </td>

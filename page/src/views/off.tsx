@@ -1,7 +1,7 @@
 // Heads switched off: how much each matters, and what the model says without it.
 import { useState } from "preact/hooks";
 import { chosen, groupOf, groups, palette, useLook } from "../look";
-import { colour, inverted, scaleOf } from "../palette";
+import { colour, scaleOf, textOn } from "../palette";
 import { About, Choice, Note, Numbers } from "../parts";
 import { named, say } from "../say";
 import { set } from "../state";
@@ -72,7 +72,7 @@ export function Off() {
                 {Array.from({ length: one.heads }, (_, head) => {
                   const value = one.importance?.[head] ?? 0;
                   const silent = off[one.name]?.includes(head) ?? false;
-                  const style = { background: colour(scale, now, value), color: inverted(scale, now, value) ? "var(--ground)" : "var(--ink)" };
+                  const style = { background: colour(scale, now, value), color: textOn(scale, now, value) };
                   const text = one.importance ? digits(value) : String(head);
                   return server ? (
                     <td><button type="button" class="gate" aria-pressed={silent} aria-label={`${say("layer")} ${one.layer}, ${say("head")} ${head}: ${silent ? say("off") : say("on")}`} style={silent ? {} : style} onClick={() => turn(one.name, head)}>{silent ? "✕" : text}</button></td>

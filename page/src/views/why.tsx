@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import { useBlocks } from "../blocks";
 import { Heat } from "../heat";
 import { specials, useLook, wordy } from "../look";
-import { colour, inverted, scaleOf } from "../palette";
+import { colour, scaleOf, textOn } from "../palette";
 import { About, Bars, Choice, matrixTable, Note, Numbers } from "../parts";
 import { named, say } from "../say";
 import { get, getNumber, set } from "../state";
@@ -71,7 +71,7 @@ function Shares({ one, rows, columns, values }: { one: Attribution; rows: Unit[]
       )}
       <p class="shaded">
         {columns.map((unit, c) => (
-          <span title={`${unit.title}: ${digits(own[c])}`} style={{ background: colour(scale, now, own[c]), color: inverted(scale, now, own[c]) ? "var(--ground)" : "var(--ink)" }}>
+          <span title={`${unit.title}: ${digits(own[c])}`} style={{ background: colour(scale, now, own[c]), color: textOn(scale, now, own[c]) }}>
             <bdi>{unit.label}</bdi>
           </span>
         ))}

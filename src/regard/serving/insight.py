@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from regard.errors import UserError
 from regard.inspection import gate_heads, inspect
 from regard.layout import Layout
 from regard.serving.linking import words
@@ -108,6 +109,9 @@ def _begun(loaded: Any, place: Place) -> tuple[list[int], Any, torch.Tensor, Any
         tokenizer, ends = loaded.tokenizers.target, [eos]
         begun = tokenizer.encode(prefix)
         read = [start, *begun]
+    limit = model.decoder.limit
+    if limit is not None and len(read) + LONGEST > limit:
+        raise UserError(f"the answer has {len(begun)} tokens up to this place, the model has positions for {limit}")
     state = model.start(memory, len(read) + LONGEST)
     return begun, state, model.step(torch.tensor([read], device=device), state).float(), tokenizer, list(ends)
 

@@ -20,6 +20,8 @@ from regard.serving.waiting import answers, aside, submit
 
 MOST_WORDS = 20
 """Most candidates for one place."""
+MOST_FACTOR = 10
+"""Most that a head is scaled by."""
 SHELF_BYTES = 256 << 20
 """Bytes of all traces that are kept for later questions."""
 BYTES = {200: {"content": {"application/octet-stream": {}}}}
@@ -110,7 +112,7 @@ def router(service: Service) -> APIRouter:
     async def make(request: Request) -> Response:
         """Look at a text: a trace without its numbers, which are in its blocks."""
         given = await read(request, TraceBody)
-        served, subject = subject_of(service, given, methods=tuple(given.methods))
+        served, subject = subject_of(service, given, methods=tuple(dict.fromkeys(given.methods)))
         [trace] = await _asked(service, served, Wish("trace"), subject, request)
         trace.model.name = served.name
         return JSONResponse(await aside(trace.limits.bytes, _shown, shelf.put(trace), trace))
@@ -181,11 +183,13 @@ def subject_of(service: Service, given: SubjectBody, **more: Any) -> tuple[Serve
 
 
 def gates_of(given: dict[str, dict[str, float]]) -> Any:
-    """Gates as they travel to a worker. RefusalError: a head that is no number, or none at all."""
+    """Gates as they travel to a worker. RefusalError: a head that is no number, none at all, or a factor out of bounds."""
     for name, heads in given.items():
         wrong = [head for head in heads if not (head.isascii() and head.isdecimal() and len(head) < 6)]
         if wrong or not heads:
             raise RefusalError(400, f"gates.{name[:60]}: heads are named by their numbers, from 0", "gates")
+        if not all(abs(factor) <= MOST_FACTOR for factor in heads.values()):
+            raise RefusalError(400, f"gates.{name[:60]}: factors are numbers from -{MOST_FACTOR} to {MOST_FACTOR}", "gates")
     return tuple(
         (name, tuple((int(head), float(factor)) for head, factor in heads.items())) for name, heads in given.items()
     )
