@@ -125,10 +125,10 @@ def worse(document: Any, draw: random.Random) -> Any:
 def changed(name: str, data: bytes, draw: random.Random) -> bytes:
     """The content of a file, changed as becomes its kind."""
     if name.endswith(".json") and draw.random() < 0.8:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             return json.dumps(worse(json.loads(data), draw)).encode("utf-8", "surrogatepass")
     if name.endswith(".safetensors") and draw.random() < 0.7:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             size = int.from_bytes(data[:8], "little")
             head = json.dumps(worse(json.loads(data[8 : 8 + size]), draw)).encode()
             return len(head).to_bytes(8, "little") + head + data[8 + size :]

@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from regard.batches import Batch
+from regard.batches.objectives import Translation
 from regard.errors import UserError
 from regard.training import loop, resume
 from regard.training.journal import read_log
@@ -162,7 +163,7 @@ def test_gradients_do_not_depend_on_how_a_batch_is_cut(toy_recipe: Recipe, tmp_p
         update={"model": toy_recipe.model.model_copy(update={"dropout": 0.0})},
     )
     run = Run(recipe, prepare(recipe), tmp_path / "out")
-    objective = run.stream.fitted.objective
+    objective = run.prepared.objective or Translation()
     data = run.prepared.train
 
     def batch(numbers: list[int]) -> Batch:
