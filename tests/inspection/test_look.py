@@ -224,3 +224,27 @@ def test_mistakes_are_one_line(made: Any, kind: str, options: dict[str, Any], me
 def test_nothing_to_look_at(made: Any, kind: str, text: str) -> None:
     with pytest.raises(UserError, match="nothing to look at"):
         inspect(made(kind), text)
+
+
+def test_rounded_weights_have_no_gradients(made: Any, tmp_path: Path) -> None:
+    """What would be wrong in silence is left out, and that is said."""
+    import regard
+
+    made("translate").save(tmp_path)
+    small = regard.load(tmp_path, "cpu", "int8")
+    trace = inspect(small, "A dog", "Un chien", methods=("input_x_gradient", "occlusion"))
+    assert trace.checks.equal_bits
+    assert {one.method for one in trace.attributions} == {"occlusion"}
+    assert all(one.importance is None for one in trace.attentions)
+    assert "no gradients: the weights have eight bits" in trace.checks.notes
+    with pytest.raises(UserError, match="load the model as float32"):
+        inspect(small, "A dog", "Un chien", contrast=(0, "La"))
+
+
+def test_an_answer_of_nothing_but_its_end(made: Any) -> None:
+    trace = inspect(made("translate"), "A dog", "")
+    assert [token.special for token in trace.sides["target"].tokens] == [True]
+    assert trace.alignment is not None
+    assert trace.alignment.words == []
+    assert trace.to_text()
+    assert trace.to_html()

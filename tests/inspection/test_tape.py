@@ -40,7 +40,7 @@ def test_output_is_equal_bit_for_bit_with_and_without_recording(training):
     assert len(tape.names) == 6
     torch.manual_seed(3)
     assert torch.equal(plain, model(INPUTS, OUTPUTS).logits)
-    assert not any(module._forward_pre_hooks for module in attentions(model).values())
+    assert not any(module._forward_hooks for module in attentions(model).values())
 
 
 def test_three_kinds_of_attention_have_their_own_names_and_shapes():
@@ -125,7 +125,7 @@ def test_an_error_inside_is_not_hidden_and_the_hooks_are_gone():
     model = build()
     with pytest.raises(ZeroDivisionError), record(model):
         1 / 0  # noqa: B018
-    assert not any(module._forward_pre_hooks for module in attentions(model).values())
+    assert not any(module._forward_hooks for module in attentions(model).values())
 
 
 def test_batches_of_different_sizes_are_refused():

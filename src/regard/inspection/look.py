@@ -93,6 +93,7 @@ class _Look:
         self.blocks, self.notes = Blocks(), list[str]()
         self.brief = not full and max(len(side.tokens) for side in reading.sides.values()) > parts.WHOLE
         self.last: Any = self.model.encoder if self.model.decoder is None else self.model.decoder
+        self.slopes = not any(hasattr(module, "scales") for module in self.model.modules())  # none through rounded weights
 
     def trace(
         self,
@@ -209,7 +210,7 @@ class _Look:
         self.notes.append("no logit lens: the model does not speak from a stack of blocks")
 
     def _importance(self, plain: Tensor) -> dict[str, list[float]]:
-        if self.reading.task in ("embed", "tag"):
+        if self.reading.task in ("embed", "tag") or not self.slopes:
             return {}
         said = self.reading.said or [int(plain[0].argmax())]
         rows = [n for n, number in enumerate(said) if number is not None]
@@ -267,6 +268,11 @@ class _Look:
             if contrast is not None:
                 raise UserError(f"{self.loaded.what} says no token that could be another")
             return []
+        if not self.slopes:
+            self.notes.append("no gradients: the weights have eight bits")
+            methods = [name for name in methods if name == "occlusion"]
+            if contrast is not None:
+                raise UserError("a contrast needs gradients, and weights of eight bits have none: load the model as float32")
         return why.attributions(self.loaded, self.reading, methods, contrast, plain, self.blocks)
 
     def _hand(self, tape: Tape | None, alignment: Alignment | None, names: list[str]) -> list[Hand]:
