@@ -13,6 +13,12 @@ from regard.errors import UserError
 
 PLACES = ("model", "prompt", "input", "output", "json", "jsonl", "chat", "system", "device", "dtype", "lookup", "draft")
 
+_Most = Annotated[
+    int | None, Option("--max-new-tokens", "--max-length", min=1, help="most tokens of an answer; default: 128")
+]
+_Ngram = Annotated[int | None, Option("--no-repeat-ngram-size", "--block-ngram-repeat", help="no n tokens twice; 0: off")]
+_Lookup = Annotated[bool, Option("--lookup", help="guess ahead from what stood there before: the same text, sooner")]
+
 
 def command(
     model: Annotated[str, Argument(help="model folder, or name on the Hugging Face hub")],
@@ -23,9 +29,7 @@ def command(
     jsonl: Annotated[bool, Option("--jsonl", help="write one JSON object a line, with log-probabilities")] = False,
     chat: Annotated[bool, Option("--chat", help="the prompts are turns of one conversation")] = False,
     system: Annotated[str | None, Option(help="what a chat's model is told before the conversation")] = None,
-    max_new_tokens: Annotated[
-        int | None, Option("--max-new-tokens", "--max-length", min=1, help="most tokens of an answer; default: 128")
-    ] = None,
+    max_new_tokens: _Most = None,
     stop: Annotated[list[str] | None, Option("--stop", help="end an answer before this text; may be repeated")] = None,
     min_length: Annotated[int | None, Option(help="fewest tokens of an answer")] = None,
     sample: Annotated[bool | None, Option("--sample", help="draw answers; so does each of the next four")] = None,
@@ -37,15 +41,11 @@ def command(
     num_return: Annotated[int | None, Option("--n-best", "--num-return", help="answers a prompt")] = None,
     num_beams: Annotated[int | None, Option("--num-beams", "--beam-size", help="above 1: search with beams")] = None,
     repetition_penalty: Annotated[float | None, Option(help="above 1: avoid tokens already written")] = None,
-    no_repeat_ngram_size: Annotated[
-        int | None, Option("--no-repeat-ngram-size", "--block-ngram-repeat", help="no n tokens twice; 0: off")
-    ] = None,
+    no_repeat_ngram_size: _Ngram = None,
     batch_tokens: Annotated[int | None, Option(min=1, help="prompt tokens of a batch; changes speed, not answers")] = None,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
     dtype: Annotated[str | None, Option(help="float32, bfloat16, float16, int8 (CPU); default: as stored")] = None,
-    lookup: Annotated[
-        bool, Option("--lookup", help="guess ahead from what stood there before: the same text, sooner")
-    ] = False,
+    lookup: _Lookup = False,
     draft: Annotated[str | None, Option(help="guess ahead by this smaller model of the same vocabulary")] = None,
 ) -> None:
     """Go on with prompts given as arguments, or else with lines of stdin, greedily unless asked otherwise.
