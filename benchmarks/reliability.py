@@ -49,7 +49,8 @@ CASES: dict[str, dict[str, Any]] = {
     "patience": {"patience": 3, "max_steps": 40, "evaluate_every": 2, "learning_rate": 3e-2},
 }
 """Settings of `training` by the name of a case; None: drawn for each part of a chain."""
-MOMENTS = ("in a step", "after an update", "in an evaluation", "at a file", "at any time", "Ctrl-C")
+PLACES = ("in a step", "after an update", "in an evaluation", "at a file")
+MOMENTS = (*PLACES, "at any time", *(f"Ctrl-C {place}" for place in PLACES))
 PARTS = 5
 """Most kills of one chain."""
 CLOCKS = ("source_per_second", "target_per_second")
@@ -131,18 +132,18 @@ def forked(work: Callable[[], None], seconds: float = 120.0, kill: float | None 
 def armed(moment: str, number: int, output: Path) -> None:
     """Have this process die at the number-th time of a moment."""
     count = itertools.count(1)
-    which = signal.SIGINT if moment == "Ctrl-C" else signal.SIGKILL
+    which = signal.SIGINT if moment.startswith("Ctrl-C") else signal.SIGKILL
 
     def tick(*_: object) -> None:
         if next(count) == number:
             os.kill(os.getpid(), which)
 
-    watch(moment, output, tick)
+    watch(moment.removeprefix("Ctrl-C "), output, tick)
 
 
 def watch(moment: str, output: Path, tick: Callable[..., None]) -> None:
     """Call `tick` whenever a moment comes."""
-    if moment in ("in a step", "Ctrl-C"):
+    if moment == "in a step":
         before = loop.forward_backward
 
         def step(run: Run, group: list[Any]) -> tuple[float, int]:
@@ -266,7 +267,7 @@ class Harness:
 
         def work() -> None:
             counts: Counter[str] = Counter()
-            for moment in MOMENTS:
+            for moment in PLACES:
                 watch(moment, output, lambda *_, moment=moment: counts.update([moment]))
             loop.train(recipe, output, bar=False)
             told.write_text(json.dumps(counts), encoding="utf-8")
@@ -293,7 +294,7 @@ class Harness:
             if moment == "at any time":
                 code = self.part(self.recipe(name), output, kill=self.draw.uniform(0, seconds))
             else:
-                number = self.draw.randint(1, max(2, counts[moment] // 2))
+                number = self.draw.randint(1, max(2, counts[moment.removeprefix("Ctrl-C ")] // 2))
                 code = self.part(self.recipe(name), output, moment=moment, number=number)
                 moment = f"{moment} {number}"
             story.append(f"{moment}: {code}")

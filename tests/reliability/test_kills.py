@@ -39,8 +39,8 @@ def test_s_res_03_s_cli_04_two_hundred_kills(tmp_path: Path, seed: int) -> None:
     """S-RES-03, S-CLI-04: every kind of moment, every case of training, every kind of damage."""
     report = harness(200, seed, tmp_path)
     assert report["total"] >= 200
-    assert len(report["kills"]) == 6
-    assert min(report["kills"].values()) >= 10
+    assert len(report["kills"]) == 9
+    assert min(report["kills"].values()) >= 4
     assert len(report["cases"]) == 8
     assert len(report["damaged"]) == 3
     assert report["failures"] == []

@@ -127,7 +127,9 @@ def test_what_killed_saves_left_is_swept(tmp_path: Path) -> None:
     (folder.parent / ".step-00000005.going").mkdir()
     (tmp_path / ".recipe.yaml.7.part").write_bytes(b"half")
     (tmp_path / ".mine").write_bytes(b"stays")
-    assert len(resume.sweep(tmp_path)) == 3
+    (tmp_path.parent / f".{tmp_path.name}.17.new").mkdir()
+    assert len(resume.sweep(tmp_path)) == 4
+    assert not list(tmp_path.parent.glob(f".{tmp_path.name}*"))
     assert sorted(path.name for path in tmp_path.iterdir()) == [".mine", "checkpoints"]
     assert resume.found(tmp_path) == [folder]
 

@@ -223,7 +223,8 @@ def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
         description = module.describe(**arguments)
     if told is not None and files is not None and told != description:
         raise UserError(f"{folder}: {CONFIG} and {OWN} describe different models; delete {OWN} to go by {CONFIG}")
-    return _checked(Plan(description, form.weights(**(module.arguments(description) or arguments)), ids, meta), folder)
+    with _doubted(where):
+        return _checked(Plan(description, form.weights(**(module.arguments(description) or arguments)), ids, meta), folder)
 
 
 def _checked(plan: Plan, folder: Path) -> Plan:

@@ -7,6 +7,7 @@ when all of it is on disk: it is whole or it is absent.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -126,6 +127,7 @@ def sweep(output: Path) -> list[Path]:
     for before in (output / "checkpoints").glob(".*.before"):
         _put_back(before, before.with_name(before.name.removeprefix(".").removesuffix(".before")))
     left = [path for place in places for path in place.iterdir() if LEFTOVER.fullmatch(path.name)]
+    left += output.absolute().parent.glob(f".{glob.escape(output.absolute().name)}.*.new")  # of the finished model
     for path in left:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     return left
