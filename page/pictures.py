@@ -31,7 +31,7 @@ SHOTS: dict[str, tuple[str, str, tuple[str, ...], int]] = {
     "translate-en": (
         f"page=translate&model=en-fr&text={TEXT}",
         "[data-word='1.0']",
-        ("click:[data-word='0.8']", ".menu button"),
+        ("click:[data-word='0.6']", ".menu button"),
         560,
     ),
     "translate-zh": (
@@ -47,16 +47,21 @@ SHOTS: dict[str, tuple[str, str, tuple[str, ...], int]] = {
         (),
         1080,
     ),
-    "hand-en": (f"page=inspect&model=en-fr&text={SHORT}&view=hand&q=4&lang=en", ".recipe", (), 900),
-    "next-en": (f"page=inspect&model=en-fr&text={SHORT}&view=next&q=6&lang=en", ".lens td", (), 920),
+    "next-en": (f"page=inspect&model=en-fr&text={SHORT}&view=next&q=6&lang=en", ".lens td", (), 1120),
+    "next-zh": (
+        f"page=inspect&model=en-zh&text={EASY[:39]}&view=next&q=3&lang=zh&theme=dark",
+        ".lens td",
+        (),
+        1120,
+    ),
 }
 """Of each picture the state of the page, what to wait for, what to do there, and its height."""
 
 
 def small(picture: bytes) -> bytes:
-    """The picture in at most 96 colours, a third of its size."""
+    """The picture in at most 160 colours, a third of its size."""
     with Image.open(io.BytesIO(picture)) as opened, io.BytesIO() as out:
-        opened.convert("RGB").quantize(96, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+        opened.convert("RGB").quantize(160, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
         return out.getvalue()
 
 

@@ -90,7 +90,7 @@ export function Options(props: {
     <div class="menu" role="menu" aria-label={say("alternatives")} ref={list} onKeyDown={move} aria-busy={!options && !wrong}>
       {wrong && <Note kind="wrong">{wrong}</Note>}
       {!options && !wrong && <p class="note">{say("loading")}</p>}
-      {options?.map((one) => {
+      {options?.filter((one, i) => i < 4 || one.probability >= 0.001).map((one) => {
         const same = one.text.trim() === props.now;
         return (
           <button type="button" role="menuitem" class={same ? "now" : ""} disabled={one.end} onClick={() => props.onChoose(one)}>
