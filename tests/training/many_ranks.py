@@ -10,14 +10,18 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed._tools.mem_tracker import MemTracker
 
-from regard.training import parallel, ranks
-from regard.training.loop import steps, train
+from regard.batches import Stream, ordered
+from regard.training import machines, parallel, ranks
+from regard.training.loop import forward_backward, steps, train
+from regard.training.plan import plan
 from regard.training.prepare import prepare
 from regard.training.recipe import Recipe, load_recipe
 from regard.training.run import Run
@@ -75,6 +79,47 @@ def agreed() -> dict[str, Any]:
     return {"each": ranks.gather(found)}
 
 
+WIDE = ["model.d_model=64", "model.d_ff=256", "model.num_layers=4", "training.batch_tokens=400", "training.accumulate=2"]
+"""A model and batches large enough that their tensors are what takes memory."""
+
+
+def measured(folder: Path) -> dict[str, Any]:
+    """Bytes of tensors that a step has at most, and what was forecast for it. One process plans, several measure."""
+    path = folder / "needs.json"
+    if not ranks.started():
+        recipe = load_recipe(folder / "toy.yaml", ["model.dropout=0.0", "training.optimizer=adamw", *WIDE])
+        path.write_text(json.dumps(asdict(machines.needs_of(recipe, plan(recipe, 1)))), encoding="utf-8")
+        return {}
+    needs = machines.Needs(**json.loads(path.read_text(encoding="utf-8")))
+    values = {"count": ranks.world(), "memory_gb": 80.0, "peak_tflops": 1.0, "host_gb_s": 1.0, "network_gb_s": 1.0}
+    found = {}
+    for kind in ("ddp", "fsdp"):
+        for again in (False, True):
+            needed = machines.forecast(needs, machines.Machines.model_validate(values), kind, again)
+            chosen = [f"training.parallel={kind}", f"training.activation_checkpointing={str(again).lower()}"]
+            found[f"{kind}-{again}"] = {"forecast": needed.memory, "peak": _peak(folder, chosen)}
+    return found
+
+
+def _peak(folder: Path, settings: list[str]) -> int:
+    """By torch's tracker, over the batches that the plan looked at, on each rank a whole one."""
+    recipe = load_recipe(folder / "toy.yaml", ["model.dropout=0.0", "training.optimizer=adamw", *WIDE, *settings])
+    run = Run(recipe, ranks.in_turn(lambda: prepare(recipe)), folder / "measured")
+    stream = Stream(run.prepared.train, run.stream.budget, recipe.training.seed, objective=run.prepared.objective)
+    longest = ordered(run.prepared.train, run.stream.budget, objective=run.prepared.objective)
+    batches = [*(next(stream) for _ in range(4)), next(iter(longest))]
+    forward_backward(run, batches[:1])
+    run.update()
+    tracker = MemTracker()
+    tracker.track_external(run.model, run.optimizer)
+    with tracker:
+        for batch in batches:
+            tracker.reset_mod_stats()
+            forward_backward(run, [batch])
+            run.update()
+    return tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
+
+
 def goes_on(folder: Path) -> None:
     """One process trains 12 updates, and 8 in another folder; several go on there under FSDP2."""
     settings = ["model.dropout=0.0", "training.optimizer=adamw", "training.schedule=constant"]
@@ -101,6 +146,7 @@ def main(folder: Path) -> None:
     found["whole"] = {"steps": result.steps, "scores": result.scores, "best": result.best}
     found["kind"] = parallel.kind_of(whole.training)
     goes_on(folder)
+    found["memory"] = measured(folder)
     if ranks.main():
         (folder / f"ranks-{ranks.world()}.json").write_text(json.dumps(found), encoding="utf-8")
     ranks.leave()

@@ -28,7 +28,9 @@ ASSUMPTIONS = (
     "a collective runs as rings, within hosts first, then between them; DDP hides it behind the last backward pass, FSDP2"
     " behind all of the work; each costs `latency_us` for every doubling of the GPUs",
     "FSDP2 holds two blocks and what is in no block whole at a time, and exchanges gradients after every batch",
-    "activation checkpointing repeats the forward pass; evaluations, checkpoints and reading are not counted",
+    "activation checkpointing repeats the forward pass, with one block's activations whole at a time; gradients grow as"
+    " activations go, unless they are there before (DDP's buckets, a batch before); evaluations, checkpoints and reading are"
+    " not counted",
 )
 BUCKET = 25 * 2**20
 """Bytes that DDP exchanges at a time."""
@@ -61,12 +63,14 @@ def read_machines(path: str | Path) -> Machines:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a recipe needs, whatever it runs on. parameters: numbers; largest: of the largest block; rest: in no block.
+    """What a recipe needs, whatever it runs on. parameters: numbers; blocks: how many; largest: numbers of the largest
+    block; rest: in no block.
     optimizer: bytes a parameter, the moving average included. activations, checkpointed: bytes that a batch of
     `batch_tokens` keeps for its backward pass. flops: of a forward pass, a target token. update_tokens: target tokens of an
     update, accumulate: its batches. updates: until the recipe ends. half: bf16."""
 
     parameters: int
+    blocks: int
     largest: int
     rest: int
     optimizer: float
@@ -85,6 +89,7 @@ def needs_of(recipe: Recipe, plan: Plan) -> Needs:
     held = plan.memory
     return Needs(
         parameters=plan.parameters,
+        blocks=plan.blocks,
         largest=plan.largest,
         rest=plan.rest,
         optimizer=(held.optimizer + held.ema) / plan.parameters,
@@ -102,9 +107,9 @@ def needs_of(recipe: Recipe, plan: Plan) -> Needs:
 @dataclass(frozen=True)
 class Forecast:
     """One way to train on some GPUs. Bytes for each: weights, gradients, optimizer, activations, held (pieces that are whole
-    for a moment), memory (all of them). Seconds of an update: compute, exchange (all of it), exposed (what is not hidden),
-    step. volume: bytes that a GPU sends in an update. fits: whether memory is enough; batch_tokens: the most that do (0:
-    none). days: of the whole training. cost: if there is a price."""
+    for a moment), memory (the most at a time). Seconds of an update: compute, exchange (all of it), exposed (what is not
+    hidden), step. volume: bytes that a GPU sends in an update. fits: whether memory is enough; batch_tokens: the most that
+    do (0: none). days: of the whole training. cost: if there is a price."""
 
     kind: str
     checkpointing: bool
@@ -135,19 +140,20 @@ class Forecast:
 def forecast(needs: Needs, machines: Machines, kind: str, checkpointing: bool = False, weak: bool = False) -> Forecast:
     """What `kind` ("ddp" or "fsdp") on all these GPUs costs. weak: each GPU reads what one would alone, so that updates grow
     with their number; otherwise they share the recipe's update."""
-    gpus, cut = machines.count, machines.count if kind == "fsdp" else 1
-    count = needs.parameters
-    kept = needs.checkpointed if checkpointing else needs.activations
+    gpus, count = machines.count, needs.parameters
+    cut = gpus if kind == "fsdp" else 1
     batches = needs.accumulate * (gpus if weak else 1) / gpus  # of this GPU; parts of one where there are fewer than GPUs
-    kept = kept * min(batches, 1.0) / (2 if needs.half else 1)
     narrow = 2 if needs.half else 4
     held = 0.0
     if kind == "fsdp" and gpus > 1:
         held = narrow * (needs.rest + 2 * needs.largest) + 4 * max(needs.largest, needs.rest)
     weights, gradients, optimizer = 4 * count / cut, 4 * count / cut, needs.optimizer * count / cut
-    fixed = weights + gradients + optimizer + held
-    room = (machines.memory_gb - machines.overhead_gb) * 1e9 - fixed
-    each = kept / (needs.batch_tokens * min(batches, 1.0))
+    each = _kept(needs, checkpointing) * narrow / 4 / needs.batch_tokens
+    kept = each * needs.batch_tokens * min(batches, 1.0)
+    there = kind == "ddp" or batches > 1 or checkpointing  # gradients, while all activations are
+    fixed = weights + optimizer + held + (gradients if there else 0.0)
+    memory = fixed + (kept if there else max(kept, gradients))
+    room = (machines.memory_gb - machines.overhead_gb) * 1e9
     tokens = needs.update_tokens * (gpus if weak else 1)
     passes = 4 if checkpointing else 3
     compute = passes * needs.flops * tokens / gpus / (machines.peak_tflops * 1e12 * machines.utilisation)
@@ -165,9 +171,9 @@ def forecast(needs: Needs, machines: Machines, kind: str, checkpointing: bool = 
         optimizer=optimizer,
         activations=kept,
         held=held,
-        memory=fixed + kept,
-        fits=kept <= room,
-        batch_tokens=max(int(room / each), 0),
+        memory=memory,
+        fits=memory <= room,
+        batch_tokens=max(int((room - fixed) / each), 0) if room > fixed + (0.0 if there else gradients) else 0,
         compute=compute,
         exchange=exchange,
         exposed=exposed,
@@ -177,6 +183,13 @@ def forecast(needs: Needs, machines: Machines, kind: str, checkpointing: bool = 
         days=days,
         cost=None if machines.price_hour is None else days * 24 * gpus * machines.price_hour,
     )
+
+
+def _kept(needs: Needs, checkpointing: bool) -> float:
+    """Bytes of a batch's activations at a time."""
+    if not checkpointing:
+        return needs.activations
+    return needs.checkpointed + (needs.activations - needs.checkpointed) / max(needs.blocks, 1)
 
 
 def _exchange(needs: Needs, machines: Machines, kind: str, batches: int, narrow: int) -> tuple[float, float]:

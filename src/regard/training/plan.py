@@ -58,8 +58,8 @@ class Plan:
     batches; training_flops: three times that (the backward has two products for each). step_seconds: median of the timed
     steps. tokens_per_second: target tokens trained. flops_per_second: of the products, while training. epoch_steps: steps
     an epoch. steps: expected until the recipe ends, seconds: and how long they take, evaluations not counted; 0 if
-    unknown. checkpointed: activations with activation checkpointing; largest: parameters of the largest block, rest: of
-    what is in no block; update_tokens: target tokens of an update; batch_tokens: the budget of a batch.
+    unknown. checkpointed: activations with activation checkpointing; blocks: how many there are; largest: parameters of
+    the largest, rest: of what is in none; update_tokens: target tokens of an update; batch_tokens: the budget of a batch.
     """
 
     parameters: int
@@ -78,6 +78,7 @@ class Plan:
     device: str
     threads: int
     checkpointed: int
+    blocks: int
     largest: int
     rest: int
     update_tokens: float
@@ -152,6 +153,7 @@ def plan(recipe: Recipe, count: int = 8, prepared: Prepared | None = None) -> Pl
         device=str(run.device),
         threads=torch.get_num_threads(),
         checkpointed=checkpointed,
+        blocks=len(blocks),
         largest=max(blocks, default=0),
         rest=count - sum(blocks),
         update_tokens=sum(targets) / len(targets),
