@@ -119,7 +119,7 @@ def test_doubtful_entries_of_a_catalogue_are_fuzzy() -> None:
     assert echo.options == {"confidence": True}
 
 
-def test_long_texts_keep_their_white_space() -> None:
+def test_long_texts_keep_their_blank_lines_s_data_02() -> None:
     echo = Echo(str.upper)
     texts = ["  One dog. Two dogs.\n\nThree. ", "", " ", "12 34", "One dog."]
     found = translate_long(echo, texts)

@@ -95,3 +95,20 @@ def test_pairs_stay_nested_and_nothing_is_lost_or_made() -> None:
         assert sorted(re.findall(r"<[^>]+>", made)) == sorted(re.findall(r"<[^>]+>", text))
         assert nested(made), (text, made)
         assert re.sub(r"<[^>]+>", "", made) == target
+
+
+def test_a_pair_around_words_never_ends_up_around_nothing() -> None:
+    text = "The <b>red</b> house is <i>here</i>."
+    rest, outs = take_out(text, find(text, EVERY))
+    assert put_back(rest, outs, "La maison rouge", [(0, 0), (2, 1)]) == "La <b>maison</b> <i>rouge</i>"
+    assert put_back(rest, outs, "", []) == "<b></b><i></i>"
+
+
+def test_punctuation_stays_on_its_side_of_a_tag() -> None:
+    text = 'See (<b>the "<i>red</i>" house</b>), <u>now!</u>'
+    rest, outs = take_out(text, find(text, EVERY))
+    links = [(n, n) for n in range(5)]
+    assert put_back(rest, outs, 'Voir (la "rouge" maison), là !', links) == (
+        'Voir (<b>la "<i>rouge</i>" maison</b>), <u>là</u> !'
+    )
+    assert put_back(rest, outs, "Voir (maison)", [(1, 1), (2, 1), (3, 1)]) == "Voir (<b><i>maison</i></b>)<u></u>"

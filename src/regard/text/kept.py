@@ -152,18 +152,20 @@ def _goal(
     tos: Sequence[tuple[int, int]],
     links: Sequence[tuple[int, int]],
 ) -> tuple[int, int]:
-    """Half-open range of words of the translation for words of the source; of no length for a part that stands alone."""
-    if span is not None and span[0] < span[1]:
+    """Half-open range of words of the translation for words of the source, one word where no link is known; of no length for
+    a part that stands alone."""
+    around = span is not None and span[0] < span[1] and len(tos) > 0
+    if span is not None and around:
         found = [word for source, word in links if span[0] <= source < span[1]]
         if found:
             return min(found), max(found) + 1
     at = span[0] if span is not None else sum(1 for _, last in froms if last <= place)
-    if at >= len(froms):
+    if at >= len(froms) or not tos:
         return len(tos), len(tos)
     after = [word for source, word in links if source == at]
     before = [word for source, word in links if source == at - 1]
     where = min(after) if after else max(before) + 1 if before else round(at * len(tos) / len(froms))
-    return where, where
+    return (min(where, len(tos) - 1), min(where, len(tos) - 1) + 1) if around else (where, where)
 
 
 def _in_order(roots: Sequence[int], children: Sequence[Sequence[int]], placed: dict[int, tuple[int, int]]) -> list[int]:

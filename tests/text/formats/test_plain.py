@@ -10,7 +10,7 @@ from regard.text.formats.plain import read
 TEXT = "  Title\r\n\r\n\tOne line.  \n\n12 345\nTwo\u2028lines\r"
 
 
-def test_lines_are_segments_and_white_space_stays() -> None:
+def test_lines_are_segments_and_odd_line_ends_are_not_s_data_01() -> None:
     document = read(TEXT)
     assert [one.text for one in document.segments] == ["Title", "One line.", "Two\u2028lines"]
     assert document.write(["A", "B", "C"]) == "  A\r\n\r\n\tB  \n\n12 345\nC\r"
