@@ -111,6 +111,7 @@ def test_a_translation_is_made_looked_at_and_changed(base: str, tab_of: Callable
     assert max(shares, key=lambda pair: pair[1])[0] in TEXT.split()
     tab.page.click("[data-word='0.1']")
     tab.page.wait_for_selector(".menu button")
+    assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     other = next(text for text in tab.page.eval_on_selector_all(".menu bdi", "all => all.map(one => one.textContent)")[1:])
     tab.page.click(f".menu button:has-text('{other}') >> nth=0")
     tab.page.wait_for_selector(".said.forced")

@@ -1,5 +1,5 @@
 // What the pages that ask the server share: which model, running requests, words that can be replaced.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Model, Option } from "../api";
 import { post } from "../api";
 import { Choice, Note } from "../parts";
@@ -62,9 +62,13 @@ export function Options(props: {
     );
     return () => stop.abort();
   }, [props.asked.text, props.asked.prefix, props.asked.model]);
-  useEffect(() => {
-    list.current?.querySelector<HTMLElement>("button:not(:disabled)")?.focus();
-    list.current?.scrollIntoView?.({ block: "nearest" });
+  useLayoutEffect(() => {
+    const own = list.current!;
+    own.style.left = "0px";
+    const over = own.getBoundingClientRect().right - document.documentElement.clientWidth + 8;
+    if (over > 0) own.style.left = -over + "px";
+    own.querySelector<HTMLElement>("button:not(:disabled)")?.focus({ preventScroll: true });
+    own.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [options]);
   useEffect(() => {
     const outside = (event: MouseEvent) => {
