@@ -52,12 +52,12 @@ def value():
 @pytest.fixture
 def ladder_rows():
     """Rows of the lab ladder as they might be, made up for tests."""
-    arms = {"rnn": 40.0, "additive": 52.0, "dot": 54.0, "transformer": 58.0}
+    arms = {"fixed": 40.0, "additive": 52.0, "dot": 54.0, "transformer": 58.0}
     facts = {"weights": 10, "steps": 10, "minutes": 20.0, "translating": 9.0, "chrf": 70.0}
     return [
         facts
         | {"arm": arm, "bleu": bleu, "speed": 1000.0 + bleu}
-        | {f"bleu{n}": bleu - n * (4 if arm == "rnn" else 1) for n in range(4)}
-        | {"low_rnn": bleu - 41.0, "high_rnn": bleu - 39.0, "low_dot": bleu - 55.0, "high_dot": bleu - 53.0}
+        | {f"bleu{n}": bleu - n * (4 if arm == "fixed" else 1) for n in range(4)}
+        | {"low_fixed": bleu - 41.0, "high_fixed": bleu - 39.0, "low_dot": bleu - 55.0, "high_dot": bleu - 53.0}
         for arm, bleu in arms.items()
     ]
