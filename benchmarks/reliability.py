@@ -309,6 +309,8 @@ class Harness:
         self.report.chains += 1
         self.report.cases[name] += 1
         wrong = [f"the last part ends with {code}: {Path('stderr.txt').read_text(encoding='utf-8')[-300:]}"] if code else []
+        if not wrong and not resume.found(output):
+            wrong = [f"no checkpoint is left: {Path('stderr.txt').read_text(encoding='utf-8')[-600:]}"]
         if not wrong:
             got = fingerprint(output)
             wrong = [f"{key}: {got[key]} instead of {want[key]}"[:600] for key in want if got[key] != want[key]]

@@ -8,6 +8,8 @@ import json
 import os
 import pickle
 import resource
+import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -21,14 +23,18 @@ import zstandard
 from regard import models
 from regard.checkpoints.adapters import load_adapter
 from regard.checkpoints.folders import load_model, save_model
+from regard.checkpoints.generation import settings_of
 from regard.checkpoints.preprocessor import PIXELS, Preparation
 from regard.checkpoints.resave import read_pickles
 from regard.errors import UserError
 from regard.files import read_plain
 from regard.text.chat import chat_ids
+from regard.text.corpus import open_corpus
 from regard.text.lines import LONGEST, read_lines
 from regard.text.tokenizer import Plan, Tokenizer, train_tokenizer
 from regard.training.yaml_source import MOST, parse_yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # benchmarks are no installed package
 
 
 def refused(call: Callable[[], Any], words: str = "") -> str:
@@ -282,3 +288,48 @@ def test_chat_templates_that_do_harm(template: str) -> None:
     its = train_tokenizer(["a b c"] * 3, Plan("words", vocab_size=20))
     its.config = {"chat_template": template}
     refused(lambda: chat_ids(its, [{"role": "user", "content": "a"}]), "chat template")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("bert", {"architectures": 12}),
+        ("bert", {"id2label": 7}),
+        ("bert", {"id2label": {"x": "y"}}),
+        ("bart", {"model_type": []}),
+        ("mistral", {"rope_parameters": 0.5}),
+        ("roberta", {"max_position_embeddings": "relu"}),
+        ("mixtral", {"num_local_experts": []}),
+    ],
+    ids=str,
+)
+def test_configurations_that_once_ended_in_a_traceback(tmp_path: Path, name: str, change: dict[str, Any]) -> None:
+    """Each was found by the fuzzer."""
+    from benchmarks.readers import family
+
+    family(name, tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8")
+    refused(lambda: load_model(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"bad_words_ids": [{"part": "Stack"}]}, {"bad_words_ids": [7]}, {"max_length": [0]}, {"min_length": "x"}],
+    ids=str,
+)
+def test_settings_that_once_ended_in_a_traceback(told: dict[str, Any]) -> None:
+    """Each was found by the fuzzer."""
+    refused(lambda: settings_of(told, "here"), "here: generation_config.json has a value of the wrong kind")
+
+
+def test_parquet_whose_text_is_not_utf8(tmp_path: Path) -> None:
+    """Found by the fuzzer."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    buffers = [None, pyarrow.py_buffer(struct.pack("<ii", 0, 2)), pyarrow.py_buffer(b"\xc9x")]
+    bad = pyarrow.Array.from_buffers(pyarrow.string(), 1, buffers)
+    write_table(pyarrow.table({"en": bad, "fr": ["un"]}), tmp_path / "pairs.parquet")
+    refused(lambda: open_corpus(tmp_path / "pairs.parquet", "en", "fr"), "cannot be read as parquet")

@@ -69,6 +69,13 @@ def settings_of(generation: Mapping[str, Any], where: str | Path) -> dict[str, A
     UserError for a setting that forbids or forces what regard's search cannot; those that only rank differently are named
     in a warning and left out. The unit of lengths is changed: transformers counts the decoder's start token.
     """
+    try:
+        return _settings(generation, where)
+    except (TypeError, ValueError, LookupError) as error:
+        raise UserError(f"{where}: {GENERATION} has a value of the wrong kind ({type(error).__name__}: {error})") from None
+
+
+def _settings(generation: Mapping[str, Any], where: str | Path) -> dict[str, Any]:
     its = {key: value for key, value in generation.items() if value is not None}
     for key, harmless in REFUSED.items():
         if its.get(key) not in (None, *harmless):

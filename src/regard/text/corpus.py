@@ -216,5 +216,5 @@ def _parquet(path: Path, source: str, target: str) -> Iterator[Pair]:
                 for record in batch.to_pylist():
                     number += 1
                     yield Pair(*_sides(record, source, target, f"{path}:{number}"), number)
-    except (ArrowException, OSError) as error:
+    except (ArrowException, OSError, ValueError) as error:  # text that is not UTF-8 is a ValueError
         raise UserError(f"{path}: cannot be read as parquet ({' '.join(str(error).split())})") from None
