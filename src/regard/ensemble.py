@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from regard.decoding.mixture import Mixture
 from regard.errors import UserError
@@ -36,7 +37,8 @@ class Ensemble(Translator):
                     raise UserError(f"{name}: its {what} differ from those of {said[0]}; an ensemble needs the same")
         if shares is not None and (len(shares) != len(members) or min(shares) <= 0):
             raise UserError(f"{len(members)} models need as many shares above 0, not {', '.join(map(str, shares))}")
-        super().__init__(Mixture([one.model for one in members], shares), first.tokenizers, first.search, first.meta)  # pyright: ignore[reportArgumentType]
+        mixture: Any = Mixture([one.model for one in members], shares)
+        super().__init__(mixture, first.tokenizers, first.search, first.meta)
         self.members = list(members)
 
     def save(self, folder: str | Path) -> None:

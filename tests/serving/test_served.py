@@ -68,6 +68,16 @@ def test_models_are_opened_by_name_and_once_each_s_serve_01(
     assert (named.source, named.target, other.source) == ("de", "en", None)
 
 
+def test_folders_joined_by_a_plus_are_an_ensemble(tmp_path: Path, translator: Any) -> None:
+    for name in ("one", "two", "odd+name"):
+        translator.save(tmp_path / name)
+    both, odd = open_models([f"{tmp_path / 'one'}+{tmp_path / 'two'}", f"x={tmp_path / 'odd+name'}"], "cpu")
+    assert (both.name, both.source, odd.name) == ("one+two", "en", "x")
+    texts = ["a dog", "the cat sees"]
+    assert len(both.loaded.members) == 2
+    assert both.loaded.translate(texts) == odd.loaded.translate(texts) == translator.translate(texts)
+
+
 def archives(folder: Path) -> list[Path]:
     """Archives whose members lead outside."""
     with zipfile.ZipFile(folder / "model.zip", "w") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
@@ -88,6 +89,4 @@ def _place(base: Path, folder: str) -> str:
 
 def told_from(base: Path, folder: str) -> str:
     """How a file in the folder `base` tells where a model is: `_place` backwards."""
-    import os
-
     return os.path.relpath(Path(folder).resolve(), base.resolve()) if Path(folder).is_dir() else folder

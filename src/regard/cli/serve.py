@@ -22,7 +22,10 @@ LOCAL = ("localhost", "")
 def command(
     model: Annotated[
         list[str],
-        Argument(help="model folder, or NAME=FOLDER; a name such as en-fr tells the languages of one that does not"),
+        Argument(
+            help="model folder, or NAME=FOLDER (FOLDER+FOLDER: an ensemble); a name such as en-fr tells the languages of one"
+            " that does not"
+        ),
     ],
     host: Annotated[str, Option(help="address to listen at; 0.0.0.0: all of this machine's")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="0: any that is free")] = 8000,

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from regard.checkpoints.folders import locate
@@ -154,20 +155,21 @@ _LANGUAGES = re.compile(r"([a-z]{2,3})-([a-z]{2,3})\Z")
 
 
 def open_models(specs: Sequence[str], device: str | None = None, dtype: str | None = None) -> list[Served]:
-    """The models of `FOLDER` (its name is the folder's) or `NAME=FOLDER`, each folder loaded once. Where a folder does not
-    tell its languages, a name such as en-fr does. UserError: see `regard.load`."""
+    """The models of `FOLDER` (its name is the folder's) or `NAME=FOLDER`, each loaded once; `FOLDER+FOLDER` is an ensemble.
+    Where a folder does not tell its languages, a name such as en-fr does. UserError: see `regard.load`."""
     found, loaded = [], {}
     for spec in specs:
-        name, _, folder = spec.rpartition("=")
-        path = locate(folder).resolve()
-        if path not in loaded:
+        name, _, told = spec.rpartition("=")
+        folders = [told] if Path(told).exists() else told.split("+")
+        paths = tuple(locate(folder).resolve() for folder in folders)
+        if paths not in loaded:
             began = time.perf_counter()
-            loaded[path] = load(folder, device, dtype)
-            log.info("loaded %s in %.1f s", folder, time.perf_counter() - began)
-        served = Served(name or path.name, loaded[path])
-        told = _LANGUAGES.match(served.name)
-        if told and not served.source and not served.target:
-            served.source, served.target = told.groups()
+            loaded[paths] = load(folders, device, dtype) if len(folders) > 1 else load(told, device, dtype)
+            log.info("loaded %s in %.1f s", told, time.perf_counter() - began)
+        served = Served(name or "+".join(path.name for path in paths), loaded[paths])
+        languages = _LANGUAGES.match(served.name)
+        if languages and not served.source and not served.target:
+            served.source, served.target = languages.groups()
         found.append(served)
     return found
 
