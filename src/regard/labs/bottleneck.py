@@ -13,7 +13,7 @@ from regard.labs.frame.copying import SYMBOLS, VOCAB, copied, copying
 from regard.labs.frame.lab import Lab, Setting
 from regard.labs.frame.notes import first
 from regard.labs.frame.train import train
-from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot, check, text
+from regard.labs.frame.values import Check, Column, Design, Measured, Plot, check, line, text
 from regard.layers.scores import Dot
 
 WIDTH, ROWS = 64, 512
@@ -42,7 +42,7 @@ def _blinded(model: Any) -> None:
 
 
 def _measure(setting: Setting) -> Measured:
-    longest, steps = setting.pick(10, 16, 24), setting.pick(300, 1000, 3000)
+    longest, steps = setting.pick(10, 12, 24), setting.pick(300, 600, 3000)
     seeds = setting.pick(1, 2, 3)
     lengths = [4, longest // 2, longest, longest + longest // 2]
     descriptions = _models()
@@ -60,7 +60,7 @@ def _measure(setting: Setting) -> Measured:
             train(model, draw, steps, seed, rate=5e-3)
             found[arm].append({length: copied(model, length, seed, ROWS) for length in lengths})
     weights = {arm: number_of_weights(built(its)) for arm, its in descriptions.items()}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"arm": ARMS[arm], "weights": weights[arm], "seed": seed, "length": length, "tokens": its[0], "texts": its[1]}
         for arm, each in found.items()
         for seed, by_length in enumerate(each, setting.seed)
@@ -77,7 +77,7 @@ def _measure(setting: Setting) -> Measured:
         title=text("symbols written right", "写对的符号"),
         x=text("length", "长度"),
         y=text("share", "比例"),
-        lines=[Line(label=ARMS[arm], x=lengths, y=[its[n][0] for n in lengths]) for arm, (its, *_) in found.items()],
+        lines=[line(label=ARMS[arm], x=lengths, y=[its[n][0] for n in lengths]) for arm, (its, *_) in found.items()],
     )
     return Measured(
         columns=COLUMNS, rows=rows, checks=judge(found, lengths, weights), finding=finding, limits=LIMITS, plots=[plot]

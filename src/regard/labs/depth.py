@@ -15,7 +15,7 @@ from regard.labs.frame.build import built
 from regard.labs.frame.lab import Lab, Setting
 from regard.labs.frame.notes import first
 from regard.labs.frame.train import answers, train
-from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot, check, text
+from regard.labs.frame.values import Check, Column, Design, Measured, Plot, check, line, text
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
@@ -104,7 +104,7 @@ def _slopes(model: Any, given: dict[str, Any]) -> tuple[list[float], float]:
 
 
 def _measure(setting: Setting) -> Measured:
-    depth, steps = setting.pick(8, 12, 24), setting.pick(150, 500, 1500)
+    depth, steps = setting.pick(8, 12, 24), setting.pick(150, 350, 1500)
     given = _texts(torch.Generator().manual_seed(setting.seed + 2), ROWS)
     rows: list[dict[str, Any]] = []
     facts: dict[str, dict[str, float]] = {}
@@ -120,8 +120,8 @@ def _measure(setting: Setting) -> Measured:
                 "grown": sizes[16] / sizes[2]
         }  # fmt: skip
         rows.append({"arm": its.label, "depth": depth, "loss": losses[-1]} | facts[arm])
-        lines.append(Line(label=its.label, x=list(range(depth + 1)), y=[max(slope, 1e-38) for slope in slopes]))
-        curves.append(Line(label=its.label, x=list(range(1, len(losses) + 1)), y=losses))
+        lines.append(line(label=its.label, x=list(range(depth + 1)), y=[max(slope, 1e-38) for slope in slopes]))
+        curves.append(line(label=its.label, x=list(range(1, len(losses) + 1)), y=losses))
     its = facts["post"]
     finding = text(
         f"With {depth} blocks, residuals and norms {its['accuracy']:.0%} of the answers are right after {steps} updates; "

@@ -8,7 +8,7 @@ from regard.labs.frame.bounds import INTERVAL, surely
 from regard.labs.frame.lab import Lab, Setting
 from regard.labs.frame.notes import first
 from regard.labs.frame.stored import RUNS, read, trained
-from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot, check, text
+from regard.labs.frame.values import Check, Column, Design, Measured, Plot, check, line, text
 
 FEW, SEEDS = (100, 500), 5
 LABELS = {"scratch": text("from scratch", "从头训练"), "pretrained": text("pretrained, then fine-tuned", "预训练 + 微调")}
@@ -61,7 +61,7 @@ def told(rows: list[dict[str, Any]], plots: list[Plot]) -> Measured:
         en.append(f"{task} with {FEW[0]} labels {pair}")
         zh.append(f"{task} 用 {FEW[0]} 个标签 {pair}")
     lines = [
-        Line(label=text(f"{task}, {LABELS[arm].en}", f"{task}，{LABELS[arm].zh}"), x=[float(n) for n in FEW],
+        line(label=text(f"{task}, {LABELS[arm].en}", f"{task}，{LABELS[arm].zh}"), x=[float(n) for n in FEW],
              y=[mean(arm, task, labels) for labels in FEW])
         for task in TASKS for arm in LABELS
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from regard.labs.frame.build import built, number_of_weights, stack
 from regard.labs.frame.lab import Lab, Setting
 from regard.labs.frame.notes import first
 from regard.labs.frame.train import train
-from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot, check, text
+from regard.labs.frame.values import Check, Column, Design, Measured, Plot, check, line, text
 from regard.layers.heads import NextToken
 from regard.layers.masks import Causal
 from regard.layers.positions import Sinusoidal
@@ -102,7 +102,7 @@ def _measure(setting: Setting) -> Measured:
         "tokens": [grid[widths[-1], rows] for rows in data],
         "few": [grid[width, data[0]] for width in (widths[0], widths[-1])],
     }
-    rows_ = [its | {"width": width} for (width, _), its in grid.items()]
+    rows_: list[dict[str, Any]] = [its | {"width": width} for (width, _), its in grid.items()]
     return Measured(
         columns=COLUMNS, rows=rows_, checks=judge(series, path, nothing), finding=_finding(series, path, least),
             limits=LIMITS,
@@ -162,12 +162,12 @@ def _plots(series: dict[str, list[Point]], path: list[Point]) -> list[Plot]:
         "steps": text("updates", "更新次数"),
     }
     lines = {
-        "weights": [Line(label=text(name, zh), x=[its["weights"] for its in series[key]],
+        "weights": [line(label=text(name, zh), x=[its["weights"] for its in series[key]],
             y=[its["excess"] for its in series[key]])
                     for key, name, zh in (("weights", "most data", "数据最多"), ("few", "least data", "数据最少"))],
-        "tokens": [Line(label=text("largest model", "最大模型"), x=[its["tokens"] for its in series["tokens"]],
+        "tokens": [line(label=text("largest model", "最大模型"), x=[its["tokens"] for its in series["tokens"]],
                         y=[its["excess"] for its in series["tokens"]])],
-        "steps": [Line(label=text("largest model, most data", "最大模型、最多数据"), x=[its["steps"] for its in path],
+        "steps": [line(label=text("largest model, most data", "最大模型、最多数据"), x=[its["steps"] for its in path],
                        y=[its["excess"] for its in path])],
     }  # fmt: skip
     title, y = text("loss above its least", "高出下限的损失"), text("nats", "奈特")

@@ -10,7 +10,7 @@ from regard.labs.frame.bounds import BUDGET
 from regard.labs.frame.lab import Lab, Setting
 from regard.labs.frame.notes import second
 from regard.labs.frame.stored import RUNS, read, trained
-from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot, check, text
+from regard.labs.frame.values import Check, Column, Design, Measured, Plot, check, line, text
 
 MINUTES = 20
 SAMPLES = 1000
@@ -92,7 +92,7 @@ def told(rows: list[dict[str, Any]], plots: list[Plot]) -> Measured:
     )
     marks = [0, *BUCKETS]
     x = [float(a + b) / 2 for a, b in pairwise([*marks, 2 * BUCKETS[-1] - BUCKETS[-2]])]
-    lines = [Line(label=LABELS[arm], x=x, y=[by[arm][f"bleu{n}"] for n in range(len(x))]) for arm in ARMS]
+    lines = [line(label=LABELS[arm], x=x, y=[by[arm][f"bleu{n}"] for n in range(len(x))]) for arm in ARMS]
     lengths = Plot(
         title=text("BLEU by length", "按长度的 BLEU"),
         x=text("source words", "源句词数"),

@@ -17,7 +17,7 @@ from regard.labs.frame.build import built, fitted, number_of_weights, recurrent,
 from regard.labs.frame.lab import Lab, Setting
 from regard.labs.frame.notes import second
 from regard.labs.frame.train import right, train
-from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot, check, text
+from regard.labs.frame.values import Check, Column, Design, Measured, Plot, check, line, text
 from regard.layers.attention import Attention, ScaledDot
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
@@ -141,9 +141,9 @@ def _measure(setting: Setting) -> Measured:
     plots = [
         Plot(title=text("weight on the right drawer", "正确抽屉的权重"), x=text("update", "更新次数"), y=text("weight",
             "权重"),
-             lines=[Line(label=text("mean", "平均"), x=x, y=[its["weight"] for its in looks])]),
+             lines=[line(label=text("mean", "平均"), x=x, y=[its["weight"] for its in looks])]),
         Plot(title=text("entropy of the weights", "权重的熵"), x=text("update", "更新次数"), y=text("nats", "奈特"),
-             lines=[Line(label=text("mean", "平均"), x=x, y=[its["entropy"] for its in looks])]),
+             lines=[line(label=text("mean", "平均"), x=x, y=[its["entropy"] for its in looks])]),
     ]  # fmt: skip
     checks = judge({arm: rows[n * len(DRAWERS) : (n + 1) * len(DRAWERS)] for n, arm in enumerate(ARMS)}, begin, _by_hand())
     return Measured(columns=COLUMNS, rows=rows, checks=checks, finding=finding, limits=LIMITS, plots=plots)

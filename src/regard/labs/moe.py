@@ -14,7 +14,7 @@ from regard.labs.frame.counts import flops
 from regard.labs.frame.lab import Lab, Setting
 from regard.labs.frame.notes import first
 from regard.labs.frame.train import train
-from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot, check, text
+from regard.labs.frame.values import Check, Column, Design, Measured, Plot, check, line, text
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
@@ -118,7 +118,7 @@ def _measure(setting: Setting) -> Measured:
     }  # fmt: skip
     plots = [
         Plot(title=text("loss", "损失"), x=text("update", "更新次数"), y=text("cross entropy", "交叉熵"),
-             lines=[Line(label=LABELS[arm], x=list(range(1, steps + 1)), y=its) for arm, its in curves.items()]),
+             lines=[line(label=LABELS[arm], x=list(range(1, steps + 1)), y=its) for arm, its in curves.items()]),
     ]  # fmt: skip
     checks = judge(exact, losses, {arm: next(r for r in rows if r["arm"] == LABELS[arm]) for arm in losses})
     return Measured(columns=COLUMNS, rows=rows, checks=checks, finding=_finding(losses, rows), limits=LIMITS, plots=plots)

@@ -14,7 +14,7 @@ from regard.labs.frame.build import built, number_of_weights, stack
 from regard.labs.frame.lab import Lab, Setting
 from regard.labs.frame.notes import first
 from regard.labs.frame.train import right, train
-from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot, check, text
+from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot, check, line, text
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.feedforward import Dense
@@ -99,7 +99,7 @@ def _measure(setting: Setting) -> Measured:
         facts[arm] = {"accuracy": right(model, given), "tokens": _as_tokens(model, images), "moved": _moved(model, images),
                       "others": _others(model)}  # fmt: skip
         rows.append({"arm": label, "weights": number_of_weights(model), "loss": losses[-1]} | facts[arm])
-        lines.append(Line(label=label, x=list(range(1, steps + 1)), y=losses))
+        lines.append(line(label=label, x=list(range(1, steps + 1)), y=losses))
     finding = text(
         f"In which quarter is the dot: with places {facts['places']['accuracy']:.1%} are right, without "
         f"{facts['none']['accuracy']:.1%}, "

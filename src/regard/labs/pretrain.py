@@ -13,7 +13,7 @@ from regard.labs.frame.build import built, stack
 from regard.labs.frame.lab import Lab, Setting
 from regard.labs.frame.notes import first
 from regard.labs.frame.train import right, train
-from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot, check, text
+from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot, check, line, text
 from regard.layers.heads import IGNORED, Classify, MaskedToken
 
 TOPICS, WORDS, LENGTH, WIDTH, BATCH, ROWS = 4, 200, 12, 32, 64, 1024
@@ -77,7 +77,7 @@ def _tuned(weights: dict[str, Tensor] | None, labels: int, seed: int) -> float:
 
 
 def _measure(setting: Setting) -> Measured:
-    steps, seeds = setting.pick(250, 800, 3000), setting.pick(3, 5, 5)
+    steps, seeds = setting.pick(250, 500, 3000), setting.pick(3, 5, 5)
     found: Shares = {arm: {FEW: [], MANY: []} for arm in ARMS}
     lines: list[Line] = []
     rows: list[dict[str, Any]] = []
@@ -87,7 +87,7 @@ def _measure(setting: Setting) -> Measured:
             if arm != "scratch":
                 weights, losses = _pretrained(seed, steps, arm == "scrambled" or setting.broken)
                 if seed == setting.seed:
-                    lines.append(Line(label=ARMS[arm], x=list(range(1, steps + 1)), y=losses))
+                    lines.append(line(label=ARMS[arm], x=list(range(1, steps + 1)), y=losses))
             for labels in (FEW, MANY):
                 found[arm][labels].append(_tuned(weights, labels, seed))
                 rows.append({"arm": ARMS[arm], "seed": seed, "labels": labels, "accuracy": found[arm][labels][-1]})

@@ -14,7 +14,7 @@ from regard.labs.frame.counts import flops
 from regard.labs.frame.lab import Lab, Setting
 from regard.labs.frame.notes import first
 from regard.labs.frame.train import right, train
-from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot, check, text
+from regard.labs.frame.values import Check, Column, Design, Measured, Plot, check, line, text
 from regard.layers.attention import Attention
 from regard.layers.frame import Frame
 from regard.layers.heads import Classify
@@ -100,8 +100,8 @@ def _measure(setting: Setting) -> Measured:
             told[distance] = right(model, _texts(torch.Generator().manual_seed(setting.seed + 2), distance, ROWS))
             rows.append({"arm": ARMS[arm], "distance": distance, "loss": losses[-1], "accuracy": told[distance]})
         rows += [{"arm": ARMS[arm], "n": n, "flops": count} for n, count in zip(lengths, cost)]
-        lines.append(Line(label=ARMS[arm], x=distances, y=list(told.values())))
-        costs.append(Line(label=ARMS[arm], x=lengths, y=cost))
+        lines.append(line(label=ARMS[arm], x=distances, y=list(told.values())))
+        costs.append(line(label=ARMS[arm], x=lengths, y=cost))
         facts[arm] = {
             "slope": log_fit(lengths, cost).slope, "difference": difference, "felt": _felt(mask, REACH),
             "near": told[distances[0]], "reach": told[REACH], "beyond": told[REACH + 2], "far": told[LENGTH - 2],

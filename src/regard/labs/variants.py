@@ -14,7 +14,7 @@ from regard.labs.frame.copying import SYMBOLS, VOCAB, copied, copying
 from regard.labs.frame.lab import Lab, Setting
 from regard.labs.frame.notes import second
 from regard.labs.frame.train import train
-from regard.labs.frame.values import Check, Column, Design, Line, Measured, Plot, check, text
+from regard.labs.frame.values import Check, Column, Design, Measured, Plot, check, line, text
 from regard.layers.masks import Lowered
 from regard.layers.scores import Additive, Dot, Location, Score
 
@@ -62,10 +62,10 @@ def _reach(model: Any, length: int, seed: int) -> tuple[float | None, float | No
 
 
 def _measure(setting: Setting) -> Measured:
-    longest, steps = setting.pick(8, 16, 24), setting.pick(300, 900, 3000)
+    longest, steps = setting.pick(8, 12, 24), setting.pick(300, 700, 3000)
     lengths = [4, longest, longest + 4]
     rows: list[dict[str, Any]] = []
-    found: dict[str, dict[int, Any]] = {}
+    found: dict[str, dict[Any, Any]] = {}
     for arm, description in _descriptions(longest, setting.broken).items():
         model = built(description, torch.float32, setting.seed)
 
@@ -89,7 +89,7 @@ def _measure(setting: Setting) -> Measured:
         f"{longest} 个时相差 {_chooses(longest):.2f}。",
     )
     lines = [
-        Line(
+        line(
             label=ARMS[arm], x=[n for n in lengths if its[n] is not None], y=[its[n] for n in lengths if its[n] is not None]
         )
         for arm, its in found.items()
@@ -101,7 +101,7 @@ def _measure(setting: Setting) -> Measured:
     return Measured(columns=COLUMNS, rows=rows, checks=checks, finding=finding, limits=LIMITS, plots=[plot])
 
 
-def _list(found: dict[str, dict[int, Any]], length: int, language: str) -> str:
+def _list(found: dict[str, dict[Any, Any]], length: int, language: str) -> str:
     return ("；" if language == "zh" else "; ").join(
         f"{ARMS[arm].say(language)} {its[length]:.0%}" for arm, its in found.items()
     )

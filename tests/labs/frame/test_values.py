@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from regard.labs.frame.values import SCHEMA, Check, Result, check, schema, text, verdict_of
+from regard.labs.frame.values import SCHEMA, Check, Line, Result, check, line, schema, text, verdict_of
 
 T = text("a", "甲")
 
@@ -53,3 +53,7 @@ def test_the_schema_names_what_a_result_has(measured):
     document = measured("anatomy").json_value()
     assert set(document) == set(found["properties"])
     assert set(found["required"]) <= set(document)
+
+
+def test_a_line_is_made_of_any_numbers():
+    assert line(text("a", "甲"), range(3), (1, 2.5, 4)) == Line(label=text("a", "甲"), x=[0.0, 1.0, 2.0], y=[1.0, 2.5, 4.0])

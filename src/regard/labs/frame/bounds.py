@@ -67,6 +67,5 @@ def surely(values: Sequence[float]) -> float:
     return float(each.mean()) - STUDENT[len(each) - 2] * float(each.std()) / math.sqrt(len(each))
 
 
-SHARES = Text(en="four standard errors of so many answers", zh="相应回答数的四个标准误")
 BUDGET = Text(en="equal budgets to 5 %", zh="预算相差不超过 5 %")
 INTERVAL = Text(en="lower end of the 95 % interval over the seeds (Student)", zh="各种子上 95 % 区间的下端（学生 t）")

@@ -155,6 +155,11 @@ class Line(Value):
     dashed: bool = False
 
 
+def line(label: Text, x: Sequence[float], y: Sequence[float], dashed: bool = False) -> Line:
+    """A line through points of any numbers."""
+    return Line(label=label, x=[float(value) for value in x], y=[float(value) for value in y], dashed=dashed)
+
+
 class Plot(Value):
     """Lines over x, or with `cells` [rows][columns] a map of values from light to dark."""
 
