@@ -130,6 +130,7 @@ def test_long_texts_keep_their_blank_lines_s_data_02() -> None:
     assert found[0].finished
     assert not found[0].truncated
     assert found[0].unkept == []
+    assert found[0].unknown == 0
 
 
 def test_what_the_model_cannot_read_at_once_is_cut() -> None:

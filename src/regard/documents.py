@@ -41,6 +41,11 @@ class Passage:
         return any(one.truncated for one in self.sentences)
 
     @property
+    def unknown(self) -> int:
+        """Tokens of its sentences that the vocabulary lacks."""
+        return sum(one.unknown for one in self.sentences)
+
+    @property
     def finished(self) -> bool:
         """Whether no sentence was cut by the length limit."""
         return all(one.finished for one in self.sentences)

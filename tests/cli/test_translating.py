@@ -12,7 +12,6 @@ import pytest
 
 from regard import cli, translator
 from regard.cli.translating import Report
-from regard.documents import TranslatedDocument, translate_document
 from regard.translator import Translation
 
 SRT = "1\n00:00:01,000 --> 00:00:02,000\nTwo dogs. A man.\n"
@@ -32,9 +31,6 @@ class Upper:
             Translation(text, "00:00:09,000 --> 00:00:09,500" if text == "Break." else text.upper(), 0.0, 0.0)
             for text in texts
         ]
-
-    def translate_document(self, text: str, format: str, **options: Any) -> TranslatedDocument:
-        return translate_document(self, text, format, **options)
 
 
 @pytest.fixture

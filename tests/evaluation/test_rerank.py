@@ -146,3 +146,12 @@ def test_mistakes(its, monkeypatch: pytest.MonkeyPatch) -> None:
         tune(Reranker(its, []), TEXTS, [TEXTS], "wer")
     with pytest.raises(UserError, match="3 sentences to score but 2 lines"):
         tune(Reranker(its, []), TEXTS, [TEXTS[:2]])
+
+
+def test_a_reranker_translates_documents(its) -> None:
+    from regard.documents import translate_document
+
+    made = Reranker(its, [], candidates=2)
+    assert made.search is its.search
+    assert made.fits("a")
+    assert translate_document(made, "<p>Two <b>men</b></p>", "html").text.count("<b>") == 1

@@ -86,9 +86,11 @@ def lines(
 
 def document(translator: Any, text: str, name: str, file: BinaryIO, jsonl: bool, options: dict[str, Any]) -> None:
     """Translate a document of a format in place; with `jsonl` its passages, one JSON object a line."""
+    from regard.documents import translate_document
+
     if (options.get("num_return") or 1) > 1:
         raise UserError("--n-best is for sentences, a document has one translation")
-    found, report = translator.translate_document(text, name, **options), Report("passage")
+    found, report = translate_document(translator, text, name, **options), Report("passage")
     for passage in found.passages:
         report.add(passage)
         if jsonl:

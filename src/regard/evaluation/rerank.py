@@ -125,6 +125,15 @@ class Reranker:
         """The translator's tokenizers."""
         return self.translator.tokenizers
 
+    @property
+    def search(self) -> Any:
+        """The translator's search."""
+        return self.translator.search
+
+    def fits(self, text: str) -> bool:
+        """Whether the translator's model reads all of a text."""
+        return self.translator.fits(text)
+
     def translate(self, texts: Sequence[str], *, details: bool = False, **options: Any) -> list[Any]:
         """As `Translator.translate`; scores are the weighted sums."""
         wanted = options.pop("num_return", None) or 1
