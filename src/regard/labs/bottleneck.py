@@ -68,10 +68,10 @@ def _measure(setting: Setting) -> Measured:
     ]
     least = {arm: min(its[longest][0] for its in each) for arm, each in found.items()}
     finding = text(
-        f"Of {longest} symbols the fixed vector writes {least['fixed']:.0%} right, twice as wide {least['wide']:.0%}, "
-        f"attention {least['attention']:.0%} (the worst seed of each).",
-        f"长度 {longest} 时，固定向量写对 {least['fixed']:.0%} 的符号，宽度加倍 {least['wide']:.0%}，"
-        f"注意力 {least['attention']:.0%}（各取最差的种子）。",
+        f"Of {longest} symbols the fixed vector writes {least['fixed']:.0%} right, twice as "
+        f"wide {least['wide']:.0%}, attention {least['attention']:.0%} (the worst seed of each).",
+        f"长度 {longest} 时，固定向量写对 {least['fixed']:.0%} 的符号，宽度加倍 "
+        f"{least['wide']:.0%}，注意力 {least['attention']:.0%}（各取最差的种子）。",
     )
     plot = Plot(
         title=text("symbols written right", "写对的符号"),
@@ -128,11 +128,10 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "The vector is a bottleneck by its size, not by a law: twice as wide, it holds more of the same text after as many "
-        "updates. And it is one of learning as well as of room: 64 numbers of 32 bits could hold 16 symbols of 4 bits.",
-        "向量成为瓶颈是因为它的大小，而不是必然规律：宽度加倍后，同样的更新次数能保存更多内容。瓶颈也在于学习而不只在于容量"
-        "："
-        "64 个 32 位的数足以存下 16 个 4 位的符号。",
+        "The vector is a bottleneck by its size, not by a law: twice as wide, it holds more of the same text after as "
+        "many updates. And it is one of learning as well as of room: 64 numbers of 32 bits could hold 16 symbols of 4 bits.",
+        "向量成为瓶颈是因为它的大小，而不是必然规律：宽度加倍后，同样的更新次数能保存更"
+        "多内容。瓶颈也在于学习而不只在于容量：64 个 32 位的数足以存下 16 个 4 位的符号。",
     ),
 ]
 LAB = Lab(

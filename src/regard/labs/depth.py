@@ -124,15 +124,13 @@ def _measure(setting: Setting) -> Measured:
         curves.append(line(label=its.label, x=list(range(1, len(losses) + 1)), y=losses))
     its = facts["post"]
     finding = text(
-        f"With {depth} blocks, residuals and norms {its['accuracy']:.0%} of the answers are right after {steps} updates; "
-        f"without "
-        f"residuals {facts['no-residual']['accuracy']:.0%}, without norms {facts['no-norm']['accuracy']:.0%}. The gradient "
-        f"at the "
-        f"first block is {its['lost']:.1e} of that at the last, without residuals {facts['no-residual']['lost']:.1e}.",
+        f"With {depth} blocks, residuals and norms {its['accuracy']:.0%} of the answers are right "
+        f"after {steps} updates; without residuals {facts['no-residual']['accuracy']:.0%}, without "
+        f"norms {facts['no-norm']['accuracy']:.0%}. The gradient at the first block is {its['lost']:.1e} "
+        f"of that at the last, without residuals {facts['no-residual']['lost']:.1e}.",
         f"{depth} 个块，有残差与规范化时，{steps} 次更新后答对 {its['accuracy']:.0%}；无残差 "
-        f"{facts['no-residual']['accuracy']:.0%}，"
-        f"无规范化 {facts['no-norm']['accuracy']:.0%}。第一块处的梯度是最后一块处的 {its['lost']:.1e}，无残差时为 "
-        f"{facts['no-residual']['lost']:.1e}。",
+        f"{facts['no-residual']['accuracy']:.0%}，无规范化 {facts['no-norm']['accuracy']:.0%}。第"
+        f"一块处的梯度是最后一块处的 {its['lost']:.1e}，无残差时为 {facts['no-residual']['lost']:.1e}。",
     )
     plots = [
         Plot(title=text("gradient before each block", "各块之前的梯度"), x=text("block", "块"), y=text("norm", "范数"),
@@ -181,9 +179,8 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "At this depth the residual is what the learning hangs on. What norms are for is measured at one learning rate and "
-        "one "
-        "size only: they keep the stack's result the same size however deep it is.",
+        "At this depth the residual is what the learning hangs on. What norms are for is measured at one "
+        "learning rate and one size only: they keep the stack's result the same size however deep it is.",
         "在这样的深度上，能否学会取决于残差。规范化的作用只在一个学习率与规模上测过：无论多深，输出的大小保持不变。",
     ),
 ]

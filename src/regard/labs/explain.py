@@ -154,16 +154,13 @@ def _measure(setting: Setting) -> Measured:
     one, deep = (found[depth] for depth in DEPTHS)
     finding = text(
         f"The token with the most weight is the cause in {one['last']:.0%} of the texts with one block and in "
-        f"{deep['last']:.0%} "
-        f"with {DEPTHS[1]}; taking tokens out finds it in {one['taken']:.0%} and {deep['taken']:.0%}. Of the {DEPTHS[1]} "
-        f"blocks' "
-        f"heads the best finds it in {deep['head']:.0%}, the worst in {deep['worst']:.0%}. Weights put in other places "
-        f"change "
-        f"{facts[DEPTHS[0]]['moved']:.0%} and {facts[DEPTHS[1]]['moved']:.0%} of the answers.",
-        f"权重最大的词元就是原因的比例：一个块时 {one['last']:.0%}，{DEPTHS[1]} 个块时 {deep['last']:.0%}；去掉词元的方法为 "
-        f"{one['taken']:.0%} 与 {deep['taken']:.0%}。{DEPTHS[1]} 个块的各头中最好的为 {deep['head']:.0%}，最差的为 "
-        f"{deep['worst']:.0%}。"
-        f"打乱权重改变了 {facts[DEPTHS[0]]['moved']:.0%} 与 {facts[DEPTHS[1]]['moved']:.0%} 的答案。",
+        f"{deep['last']:.0%} with {DEPTHS[1]}; taking tokens out finds it in {one['taken']:.0%} and {deep['taken']:.0%}. "
+        f"Of the {DEPTHS[1]} blocks' heads the best finds it in {deep['head']:.0%}, the worst in {deep['worst']:.0%}. "
+        f"Weights put in other places change {facts[DEPTHS[0]]['moved']:.0%} and {facts[DEPTHS[1]]['moved']:.0%} of the "
+        "answers.",
+        f"权重最大的词元就是原因的比例：一个块时 {one['last']:.0%}，{DEPTHS[1]} 个块时 {deep['last']:.0%}；去掉词元的方"
+        f"法为 {one['taken']:.0%} 与 {deep['taken']:.0%}。{DEPTHS[1]} 个块的各头中最好的为 {deep['head']:.0%}，最差的为 "
+        f"{deep['worst']:.0%}。打乱权重改变了 {facts[DEPTHS[0]]['moved']:.0%} 与 {facts[DEPTHS[1]]['moved']:.0%} 的答案。",
     )
     plot = Plot(
         title=text("the cause is found: 1 block, 3 blocks", "找到原因：1 个块、3 个块"), x=text("way", "方法"),
@@ -218,14 +215,12 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "With one block the weight must lie on the cause, for there is no other way to the answer. With more, the last "
-        "block's "
-        "weights may lie on it all the same, and yet put in other places they change next to no answer: earlier blocks have "
-        "passed the cause on from token to token. A weight tells where a head read in its own block, not what the answer "
-        "hangs on.",
-        "只有一个块时权重只能落在原因上，因为没有别的路通向答案。块多了，最后一块的权重也许仍落在原因上，但打乱它们几乎不改"
-        "变答案："
-        "前面的块已经把原因在词元之间传开了。权重只说明一个头在自己那一块里读了哪里，而不是答案取决于什么。",
+        "With one block the weight must lie on the cause, for there is no other way to the answer. "
+        "With more, the last block's weights may lie on it all the same, and yet put in other "
+        "places they change next to no answer: earlier blocks have passed the cause on from token "
+        "to token. A weight tells where a head read in its own block, not what the answer hangs on.",
+        "只有一个块时权重只能落在原因上，因为没有别的路通向答案。块多了，最后一块的权重也许仍落在原因上，但打乱它们几乎"
+        "不改变答案：前面的块已经把原因在词元之间传开了。权重只说明一个头在自己那一块里读了哪里，而不是答案取决于什么。",
     ),
     text(
         "To find a cause, take it out and see: attention is where to begin looking, not the proof.",
@@ -246,12 +241,10 @@ LAB = Lab(
         vary=text("the number of blocks; how tokens are ranked: weights, rollout, gradients, taking out",
                   "块数；给词元排序的方法：权重、累积、梯度、去掉"),
         fixed=text(f"{LENGTH} tokens of which one says the class, width {WIDTH}, 4 heads, no positions, batches, updates, "
-                   f"Adam at "
-                   "0.005",
+                   "Adam at 0.005",
                    f"{LENGTH} 个词元，其中一个决定类别，宽 {WIDTH}，4 个头，无位置编码，批次、更新次数、Adam 0.005"),
         measured=text(f"how often the highest rank is the planted cause, {ROWS} unseen texts; answers that change with "
-                      f"weights put "
-                      "in other places",
+                      "weights put in other places",
                       f"{ROWS} 个未见序列中排名最高者就是所埋原因的比例；打乱权重后改变的答案"),
         control=text("taking tokens out finds the cause: the answer does hang on it; before training attention does not",
                      "去掉词元能找到原因：答案确实取决于它；训练前注意力找不到"),

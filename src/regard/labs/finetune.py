@@ -102,8 +102,8 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "Two million words and a small model: the gains are those of this size, and both arms have as many updates on the "
-        "labels.",
+        "Two million words and a small model: the gains are those of "
+        "this size, and both arms have as many updates on the labels.",
         "两百万词与一个小模型：提升只对这样的规模而言；两组在标签上的更新次数相同。",
     ),
 ]

@@ -117,12 +117,11 @@ def _slope(points: list[Point], key: str) -> Slope:
 def _finding(series: dict[str, list[Point]], path: list[Point], least: float) -> Any:
     weights, tokens, steps = _slope(series["weights"], "weights"), _slope(series["tokens"], "tokens"), _slope(path, "steps")
     return text(
-        f"What the loss is above its least, {least:.3f}, goes with the weights to the power {weights.slope:.2f} ± "
-        f"{weights.error:.2f}, with the data {tokens.slope:.2f} ± {tokens.error:.2f}, with the updates {steps.slope:.2f} ± "
-        f"{steps.error:.2f}.",
-        f"损失高出其下限（{least:.3f}）的部分，随参数量的指数为 {weights.slope:.2f} ± {weights.error:.2f}，随数据量 "
-        f"{tokens.slope:.2f} ± "
-        f"{tokens.error:.2f}，随更新次数 {steps.slope:.2f} ± {steps.error:.2f}。",
+        f"What the loss is above its least, {least:.3f}, goes with the weights to the "
+        f"power {weights.slope:.2f} ± {weights.error:.2f}, with the data {tokens.slope:.2f} "
+        f"± {tokens.error:.2f}, with the updates {steps.slope:.2f} ± {steps.error:.2f}.",
+        f"损失高出其下限（{least:.3f}）的部分，随参数量的指数为 {weights.slope:.2f} ± {weights.error:.2f}，随"
+        f"数据量 {tokens.slope:.2f} ± {tokens.error:.2f}，随更新次数 {steps.slope:.2f} ± {steps.error:.2f}。",
     )
 
 

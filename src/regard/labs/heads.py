@@ -149,12 +149,12 @@ def _finding(rows: list[dict[str, Any]], shown: dict[str, Any]) -> Any:
     lost = shown["lost"]
     right = ", ".join(f"{row['heads']}: {row['both']:.0%}" for row in rows)
     return text(
-        f"Right answers by number of heads: {right}. Of {SHOWN} heads, without those that look at the label the first "
-        f"look-up loses {lost['label']['label']:.0%} and the second {lost['label']['before']:.0%}; without the others "
-        f"{lost['before']['label']:.0%} and {lost['before']['before']:.0%}.",
-        f"按头数的正确率：{right}。{SHOWN} 个头中，去掉看标签的头，第一个查找下降 {lost['label']['label']:.0%}，第二个 "
-        f"{lost['label']['before']:.0%}；去掉其余的头，分别下降 {lost['before']['label']:.0%} 与 "
-        f"{lost['before']['before']:.0%}。",
+        f"Right answers by number of heads: {right}. Of {SHOWN} heads, without those that look at the "
+        f"label the first look-up loses {lost['label']['label']:.0%} and the second {lost['label']['before']:.0%}; "
+        f"without the others {lost['before']['label']:.0%} and {lost['before']['before']:.0%}.",
+        f"按头数的正确率：{right}。{SHOWN} 个头中，去掉看标签的头，第一个查找下降 "
+        f"{lost['label']['label']:.0%}，第二个 {lost['label']['before']:.0%}；去掉其余"
+        f"的头，分别下降 {lost['before']['label']:.0%} 与 {lost['before']['before']:.0%}。",
     )
 
 
@@ -197,11 +197,11 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "That heads come to look at different things is measured here on a task with two relations. Which relations the "
-        "heads "
-        "of a trained translator serve (grammar, meaning) is not measured by this, and their names must not be wished for.",
-        "这里在含两种关系的任务上测到各头各看一处。训练好的翻译模型的头对应哪些关系（语法、语义）并未由此测出，也不能凭愿望"
-        "命名。",
+        "That heads come to look at different things is measured here on a task with "
+        "two relations. Which relations the heads of a trained translator serve (grammar, "
+        "meaning) is not measured by this, and their names must not be wished for.",
+        "这里在含两种关系的任务上测到各头各看一处。训练好的翻译模型的"
+        "头对应哪些关系（语法、语义）并未由此测出，也不能凭愿望命名。",
     ),
 ]
 LAB = Lab(

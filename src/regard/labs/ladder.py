@@ -168,11 +168,11 @@ LAB = Lab(
         second("2.Seq2Seq的组成", "通常会包含注意力机制，以便在生成过程中动态关注输入序列的不同部分",
                "Usually there is attention, so that different parts of the input are attended to as the output is made."),
         second("1.Transformer诞生背景",
-              "用纯注意力机制取代了RNN，同时继承了Seq2Seq的编码器-解码器架构、自回归生成方式和训练推理策略，"
-                                        "一举解决了RNN的长距离依赖和并行计算两大痛点。",
-               "(The Transformer) put attention alone in the place of RNNs, kept Seq2Seq's encoder-decoder, its "
-               "autoregressive "
-               "generation, training and inference, and at one stroke solved RNNs' two troubles: long-range dependence and "
+              "用纯注意力机制取代了RNN，同时继承了Seq2Seq的编码器-解码器架构、自回归"
+              "生成方式和训练推理策略，一举解决了RNN的长距离依赖和并行计算两大痛点。",
+               "(The Transformer) put attention alone in the place of RNNs, kept Seq2Seq's "
+               "encoder-decoder, its autoregressive generation, training and inference, "
+               "and at one stroke solved RNNs' two troubles: long-range dependence and "
                "parallel computation."),
         second("2.Tranformer相比RNN/LSTM的 又是", "捕捉长距离语义关联效果更好",
               "(Transformer) catches meanings that are far apart better."),

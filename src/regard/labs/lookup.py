@@ -131,11 +131,11 @@ def _measure(setting: Setting) -> Measured:
             rows.append(its)
     begin, end = looks[0], looks[-1]
     finding = text(
-        f"Among {DRAWERS[-1]} drawers the right one has {begin['weight']:.1%} of the weight before training and "
-        f"{end['weight']:.1%} after; the entropy of the weights falls from {begin['entropy']:.2f} (even: "
-        f"{math.log(DRAWERS[-1]):.2f}) to {end['entropy']:.2f}.",
-        f"{DRAWERS[-1]} 个抽屉中，正确的那个训练前占权重 {begin['weight']:.1%}，训练后 {end['weight']:.1%}；权重的熵从 "
-        f"{begin['entropy']:.2f}（均匀时 {math.log(DRAWERS[-1]):.2f}）降到 {end['entropy']:.2f}。",
+        f"Among {DRAWERS[-1]} drawers the right one has {begin['weight']:.1%} of the weight "
+        f"before training and {end['weight']:.1%} after; the entropy of the weights falls from "
+        f"{begin['entropy']:.2f} (even: {math.log(DRAWERS[-1]):.2f}) to {end['entropy']:.2f}.",
+        f"{DRAWERS[-1]} 个抽屉中，正确的那个训练前占权重 {begin['weight']:.1%}，训练后 {end['weight']:.1%}；"
+        f"权重的熵从 {begin['entropy']:.2f}（均匀时 {math.log(DRAWERS[-1]):.2f}）降到 {end['entropy']:.2f}。",
     )
     x = [float(step) for step in at]
     plots = [
@@ -199,8 +199,8 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "The weight is on the right drawer because this task leaves attention no other way. Where the answer can be had "
-        "without, weights need not show what mattered: see the lab explain.",
+        "The weight is on the right drawer because this task leaves attention no other way. Where "
+        "the answer can be had without, weights need not show what mattered: see the lab explain.",
         "权重落在正确的抽屉上，是因为这个任务没有别的办法。若答案另有来路，权重未必说明什么重要：见实验 explain。",
     ),
 ]

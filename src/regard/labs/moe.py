@@ -132,11 +132,10 @@ def _finding(losses: dict[str, list[float]], rows: list[dict[str, Any]]) -> Any:
     mean = {arm: sum(its) / len(its) for arm, its in losses.items()}
     its = next(row for row in rows if row["arm"] == LABELS["experts"])
     return text(
-        f"A token passes {its['active']:,} of {its['weights']:,} weights. After as many updates the experts' loss is "
-        f"{mean['experts']:.3f}, that of a dense layer with as many active weights {mean['dense']:.3f}.",
-        f"每个词元经过 {its['weights']:,} 个参数中的 {its['active']:,} 个。同样的更新次数后，专家混合的损失为 "
-        f"{mean['experts']:.3f}，"
-        f"激活参数相同的稠密层为 {mean['dense']:.3f}。",
+        f"A token passes {its['active']:,} of {its['weights']:,} weights. After as many updates the experts' "
+        f"loss is {mean['experts']:.3f}, that of a dense layer with as many active weights {mean['dense']:.3f}.",
+        f"每个词元经过 {its['weights']:,} 个参数中的 {its['active']:,} 个。同样的更新次数后，"
+        f"专家混合的损失为 {mean['experts']:.3f}，激活参数相同的稠密层为 {mean['dense']:.3f}。",
     )
 
 
@@ -182,8 +181,8 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "Only computation is saved: all experts must be kept in memory, and at this size on a CPU choosing among them costs "
-        "more time than it saves.",
+        "Only computation is saved: all experts must be kept in memory, and at "
+        "this size on a CPU choosing among them costs more time than it saves.",
         "节省的只是计算：所有专家都要放在内存里；在这样的规模与 CPU 上，选择专家的时间比省下的还多。",
     ),
 ]

@@ -102,11 +102,9 @@ def _measure(setting: Setting) -> Measured:
         lines.append(line(label=label, x=list(range(1, steps + 1)), y=losses))
     finding = text(
         f"In which quarter is the dot: with places {facts['places']['accuracy']:.1%} are right, without "
-        f"{facts['none']['accuracy']:.1%}, "
-        f"with "
-        f"shuffled patches {facts['shuffled']['accuracy']:.1%}.",
-        f"点在哪一角：带位置答对 {facts['places']['accuracy']:.1%}，不带位置 {facts['none']['accuracy']:.1%}，打乱图块 "
-        f"{facts['shuffled']['accuracy']:.1%}。",
+        f"{facts['none']['accuracy']:.1%}, with shuffled patches {facts['shuffled']['accuracy']:.1%}.",
+        f"点在哪一角：带位置答对 {facts['places']['accuracy']:.1%}，不带位置 "
+        f"{facts['none']['accuracy']:.1%}，打乱图块 {facts['shuffled']['accuracy']:.1%}。",
     )
     plot = Plot(title=text("loss", "损失"), x=text("update", "更新次数"), y=text("cross entropy", "交叉熵"), lines=lines)
     return Measured(columns=COLUMNS, rows=rows, checks=judge(facts), finding=finding, limits=LIMITS, plots=[plot])
@@ -146,9 +144,8 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "The sequence knows nothing of the image's two dimensions: where a patch stands it must learn from the table of "
-        "places, "
-        "and without it an image is a bag of patches.",
+        "The sequence knows nothing of the image's two dimensions: where a patch stands it "
+        "must learn from the table of places, and without it an image is a bag of patches.",
         "序列并不知道图像有两维：图块的位置要从位置表里学来；没有它，图像只是一袋图块。",
     ),
 ]

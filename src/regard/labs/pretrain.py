@@ -93,10 +93,9 @@ def _measure(setting: Setting) -> Measured:
                 rows.append({"arm": ARMS[arm], "seed": seed, "labels": labels, "accuracy": found[arm][labels][-1]})
     mean = {arm: {labels: sum(its) / len(its) for labels, its in by.items()} for arm, by in found.items()}
     finding = text(
-        f"With {FEW} labels {mean['scratch'][FEW]:.1%} are right, with hidden words first {mean['pretrained'][FEW]:.1%}, "
-        f"with those "
-        f"of scrambled texts {mean['scrambled'][FEW]:.1%}; with {MANY:,} labels {mean['scratch'][MANY]:.1%} and "
-        f"{mean['pretrained'][MANY]:.1%}.",
+        f"With {FEW} labels {mean['scratch'][FEW]:.1%} are right, with hidden words first "
+        f"{mean['pretrained'][FEW]:.1%}, with those of scrambled texts {mean['scrambled'][FEW]:.1%}; "
+        f"with {MANY:,} labels {mean['scratch'][MANY]:.1%} and {mean['pretrained'][MANY]:.1%}.",
         f"{FEW} 个标签时答对 {mean['scratch'][FEW]:.1%}，先预测被遮的词 {mean['pretrained'][FEW]:.1%}，用打乱文本预训练 "
         f"{mean['scrambled'][FEW]:.1%}；{MANY:,} 个标签时为 {mean['scratch'][MANY]:.1%} 与 {mean['pretrained'][MANY]:.1%}。",
     )
@@ -142,11 +141,10 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "Pretraining is worth most where labels are few: it has seen which words keep company, and a label then speaks for "
-        "words "
-        "that no labelled text had. With many labels little of that is left.",
-        "标签越少，预训练越有价值：它已知道哪些词常在一起，于是一个标签也能说明没有出现在标注文本中的词。标签多时，这种好处"
-        "所剩无几。",
+        "Pretraining is worth most where labels are few: it has seen which words keep company, and a "
+        "label then speaks for words that no labelled text had. With many labels little of that is left.",
+        "标签越少，预训练越有价值：它已知道哪些词常在一起，于是一个标签"
+        "也能说明没有出现在标注文本中的词。标签多时，这种好处所剩无几。",
     ),
     text(
         "“General” is not measured here: one generated language, one task. On real text see the lab finetune.",

@@ -95,8 +95,8 @@ def _told(found: Found, distances: list[int]) -> Measured:
         f"Over {far} tokens the RNN answers {share['rnn']:.0%} right, the GRU {share['gru']:.0%}, attention "
         f"{share['attention']:.0%} (by chance {1 / SYMBOLS:.0%}); an RNN that was taught from near to far "
         f"{share['mixed']:.0%}.",
-        f"相隔 {far} 个词元时，RNN 答对 {share['rnn']:.0%}，GRU {share['gru']:.0%}，注意力 {share['attention']:.0%}"
-        f"（随机猜测 {1 / SYMBOLS:.0%}）；由近到远训练的 RNN 答对 {share['mixed']:.0%}。",
+        f"相隔 {far} 个词元时，RNN 答对 {share['rnn']:.0%}，GRU {share['gru']:.0%}，注意力 "
+        f"{share['attention']:.0%}（随机猜测 {1 / SYMBOLS:.0%}）；由近到远训练的 RNN 答对 {share['mixed']:.0%}。",
     )
     rows: list[dict[str, Any]] = [
         {"arm": ARMS[arm], "distance": n} | row for arm, its in found.items() for n, row in its.items()
@@ -147,12 +147,11 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "What fails over a distance is the learning, not the remembering: there is no gradient to learn from. Taught from "
-        "near "
-        "to far, the same RNN remembers over the whole distance. A lab that mixes distances would show no difference at "
-        "all.",
-        "随距离失败的是学习，而不是记忆：没有梯度可学。由近到远地教，同一个 RNN 能记住整个距离。混合距离的实验会完全看不到差"
-        "别。",
+        "What fails over a distance is the learning, not the remembering: there is no "
+        "gradient to learn from. Taught from near to far, the same RNN remembers over "
+        "the whole distance. A lab that mixes distances would show no difference at all.",
+        "随距离失败的是学习，而不是记忆：没有梯度可学。由近到远地教，"
+        "同一个 RNN 能记住整个距离。混合距离的实验会完全看不到差别。",
     ),
 ]
 LAB = Lab(

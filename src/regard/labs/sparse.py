@@ -108,13 +108,12 @@ def _measure(setting: Setting) -> Measured:
         }  # fmt: skip
     its = facts["window"]
     finding = text(
-        f"Operations grow with the length to the power {facts['full']['slope']:.2f} (full) and {its['slope']:.2f} (window). "
-        f"Over {REACH} tokens the window answers {its['reach']:.0%} right, over {REACH + 2} {its['beyond']:.0%}; with a "
-        f"global "
-        f"token {facts['global']['far']:.0%} over {LENGTH - 2}.",
-        f"运算量随长度的指数：全部 {facts['full']['slope']:.2f}，窗口 {its['slope']:.2f}。相隔 {REACH} 时窗口答对 "
-        f"{its['reach']:.0%}，"
-        f"相隔 {REACH + 2} 时 {its['beyond']:.0%}；加全局词元后相隔 {LENGTH - 2} 答对 {facts['global']['far']:.0%}。",
+        f"Operations grow with the length to the power {facts['full']['slope']:.2f} (full) and {its['slope']:.2f} "
+        f"(window). Over {REACH} tokens the window answers {its['reach']:.0%} right, over {REACH + 2} "
+        f"{its['beyond']:.0%}; with a global token {facts['global']['far']:.0%} over {LENGTH - 2}.",
+        f"运算量随长度的指数：全部 {facts['full']['slope']:.2f}，窗口 {its['slope']:.2f}。"
+        f"相隔 {REACH} 时窗口答对 {its['reach']:.0%}，相隔 {REACH + 2} 时 {its['beyond']:.0%}；"
+        f"加全局词元后相隔 {LENGTH - 2} 答对 {facts['global']['far']:.0%}。",
     )
     plots = [
         Plot(title=text("right by distance", "正确率与距离"), x=text("distance", "距离"), y=text("right", "正确率"),
@@ -174,11 +173,10 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        f"What lies farther than blocks × (window - 1), here {REACH} tokens, is not there at all: answers fall to chance "
-        f"from "
-        "one token to the next. One token that sees all and is seen by all mends it.",
-        f"超过“块数 ×（窗口 - 1）”（此处 {REACH}）的词元完全不存在：正确率骤降为随机猜测。一个能看全部、也被全部看到的词元可"
-        f"以弥补。",
+        f"What lies farther than blocks × (window - 1), here {REACH} tokens, is not there at all: answers "
+        "fall to chance from one token to the next. One token that sees all and is seen by all mends it.",
+        f"超过“块数 ×（窗口 - 1）”（此处 {REACH}）的词元完全不存在：正"
+        "确率骤降为随机猜测。一个能看全部、也被全部看到的词元可以弥补。",
     ),
 ]
 LAB = Lab(
@@ -187,8 +185,8 @@ LAB = Lab(
     title=text("attention that sees only some of the tokens", "只看部分词元的注意力"),
     quotes=(
         first("后续用途 / 连接", "稀疏注意力与 MoE：O(n²) 复杂度的瓶颈催生了稀疏注意力（只看部分 token）",
-              "Sparse attention and MoE: the bottleneck of O(n²) brought forth sparse attention (which sees only some of "
-              "the "
+              "Sparse attention and MoE: the bottleneck of O(n²) brought "
+              "forth sparse attention (which sees only some of the "
               "tokens) …"),
     ),
     design=Design(

@@ -81,12 +81,10 @@ def _measure(setting: Setting) -> Measured:
             rows.append(its | {"length": length, "tokens": tokens, "texts": texts})
     chooses = _chooses(longest if setting.broken else 1)
     finding = text(
-        f"Of {longest} symbols are written right: {_list(found, longest, 'en')}. With one V the weights of any two "
-        f"questions "
-        f"differ by {_chooses(1):.0f}, with {longest} by {_chooses(longest):.2f}.",
-        f"长度 {longest} 时写对的符号：{_list(found, longest, 'zh')}。V 只有一个时，任意两个查询的权重相差 "
-        f"{_chooses(1):.0f}，有 "
-        f"{longest} 个时相差 {_chooses(longest):.2f}。",
+        f"Of {longest} symbols are written right: {_list(found, longest, 'en')}. With one V the weights "
+        f"of any two questions differ by {_chooses(1):.0f}, with {longest} by {_chooses(longest):.2f}.",
+        f"长度 {longest} 时写对的符号：{_list(found, longest, 'zh')}。V 只有一个时，任意两个"
+        f"查询的权重相差 {_chooses(1):.0f}，有 {longest} 个时相差 {_chooses(longest):.2f}。",
     )
     lines = [
         line(
@@ -150,16 +148,17 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "The softmax of one number is 1: with the single vector C as value there is nothing to choose among, whatever asks. "
-        "What was published has the decoder's state as the question, and all states of the encoder as keys and values.",
-        "一个数的 softmax 恒为 1：值只有一个向量 C 时，无论查询是什么都无可选择。已发表的做法是：查询为解码器的状态，键与值"
-        "为编码器的所有状态。",
+        "The softmax of one number is 1: with the single vector C as value there is nothing to choose among, whatever "
+        "asks. What was published has the decoder's state as the question, and all states of the encoder as keys and "
+        "values.",
+        "一个数的 softmax 恒为 1：值只有一个向量 C 时，无论查询是什么都无可"
+        "选择。已发表的做法是：查询为解码器的状态，键与值为编码器的所有状态。",
     ),
     text(
-        "The form that tutorials code, a linear layer over embedding and state whose outputs are scores of places, does "
-        "attend; but it knows as many places as it was made for, and does not read what stands there.",
-        "教程中常见的写法（对嵌入与状态做线性层，输出即各位置的分数）确实是注意力；但它只认固定个数的位置，而且不看那里是什"
-        "么。",
+        "The form that tutorials code, a linear layer over embedding and state whose outputs are scores of "
+        "places, does attend; but it knows as many places as it was made for, and does not read what stands there.",
+        "教程中常见的写法（对嵌入与状态做线性层，输出即各位置的分数）"
+        "确实是注意力；但它只认固定个数的位置，而且不看那里是什么。",
     ),
 ]
 SECTION = "3.Seq2Seq中的注意力机制"
@@ -176,8 +175,7 @@ LAB = Lab(
     design=Design(
         vary=text("what is asked, and over what; the length", "查询什么、在什么上查询；长度"),
         fixed=text(f"GRU encoder and decoder, {SYMBOLS} symbols to be written again, weights to 5 %, batches, updates, Adam "
-                   f"at "
-                   "0.005",
+                   "at 0.005",
                    f"GRU 编码器与解码器，复写 {SYMBOLS} 种符号，参数数相差 5 % 以内，批次、更新次数、Adam 0.005"),
         measured=text("how far weights depend on the question; symbols and texts written right, with one length beyond the "
                       "training",
