@@ -179,9 +179,15 @@ COLUMNS = [
 ]
 LIMITS = [
     text(
-        "At this depth the residual is what the learning hangs on. What norms are for is measured at one "
-        "learning rate and one size only: they keep the stack's result the same size however deep it is.",
-        "在这样的深度上，能否学会取决于残差。规范化的作用只在一个学习率与规模上测过：无论多深，输出的大小保持不变。",
+        "At this depth the learning hangs on the residuals, but not for want of gradient: norms keep its size "
+        "without them, too. What is lost is which token is which: block after block attention makes them more alike.",
+        "在这样的深度上，能否学会取决于残差，但原因并不是梯度消失：没有残差，规范化"
+        "也能保持梯度的大小。失去的是各个词元的区别：注意力逐块把它们变得越来越相似。",
+    ),
+    text(
+        "What norms are for is measured at one learning rate and one size only: without "
+        "them the stack learns as well here, and what comes out of it grows with the depth.",
+        "规范化的作用只在一个学习率与规模上测过：没有它，这里的堆叠照样能学会，只是输出随深度增大。",
     ),
 ]
 LAB = Lab(

@@ -79,12 +79,12 @@ def _measure(setting: Setting) -> Measured:
             found[arm][length] = tokens
             its = {"arm": ARMS[arm], "weights": weights_of(description), "loss": losses[-1]}
             rows.append(its | {"length": length, "tokens": tokens, "texts": texts})
-    chooses = _chooses(longest if setting.broken else 1)
+    one, states = _chooses(1), _chooses(longest)
     finding = text(
-        f"Of {longest} symbols are written right: {_list(found, longest, 'en')}. With one V the weights "
-        f"of any two questions differ by {_chooses(1):.0f}, with {longest} by {_chooses(longest):.2f}.",
-        f"长度 {longest} 时写对的符号：{_list(found, longest, 'zh')}。V 只有一个时，任意两个"
-        f"查询的权重相差 {_chooses(1):.0f}，有 {longest} 个时相差 {_chooses(longest):.2f}。",
+        f"Of {longest} symbols are written right: {_list(found, longest, 'en')}. With one V "
+        f"the weights of any two questions differ by {one:.0f}, with {longest} by {states:.2f}.",
+        f"长度 {longest} 时写对的符号：{_list(found, longest, 'zh')}。V 只有一个"
+        f"时，任意两个查询的权重相差 {one:.0f}，有 {longest} 个时相差 {states:.2f}。",
     )
     lines = [
         line(
@@ -95,7 +95,7 @@ def _measure(setting: Setting) -> Measured:
     plot = Plot(
         title=text("symbols written right", "写对的符号"), x=text("length", "长度"), y=text("share", "比例"), lines=lines
     )
-    checks = judge(found, chooses, _chooses(longest), lengths)
+    checks = judge(found, states if setting.broken else one, states, lengths)
     return Measured(columns=COLUMNS, rows=rows, checks=checks, finding=finding, limits=LIMITS, plots=[plot])
 
 
