@@ -102,21 +102,20 @@ def measured(folder: Path) -> dict[str, Any]:
 
 
 def _peak(folder: Path, settings: list[str]) -> int:
-    """By torch's tracker, over the batches that the plan looked at, on each rank a whole one."""
+    """By torch's tracker, of the largest batch that the plan looked at, on each rank a whole one."""
     recipe = load_recipe(folder / "toy.yaml", ["model.dropout=0.0", "training.optimizer=adamw", *WIDE, *settings])
     run = Run(recipe, ranks.in_turn(lambda: prepare(recipe)), folder / "measured")
     stream = Stream(run.prepared.train, run.stream.budget, recipe.training.seed, objective=run.prepared.objective)
     longest = ordered(run.prepared.train, run.stream.budget, objective=run.prepared.objective)
     batches = [*(next(stream) for _ in range(4)), next(iter(longest))]
-    forward_backward(run, batches[:1])
+    largest = max(batches, key=lambda batch: batch.columns)
+    forward_backward(run, [largest])  # so that the optimiser's memory is there
     run.update()
     tracker = MemTracker()
     tracker.track_external(run.model, run.optimizer)
     with tracker:
-        for batch in batches:
-            tracker.reset_mod_stats()
-            forward_backward(run, [batch])
-            run.update()
+        forward_backward(run, [largest])
+        run.update()
     return tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
 
 
