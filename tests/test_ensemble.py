@@ -38,6 +38,8 @@ def test_a_list_of_folders_is_an_ensemble(two, tmp_path) -> None:
     with pytest.raises(UserError, match="an ensemble is several models"):
         made.save(tmp_path / "both")
     assert not (tmp_path / "both").exists()
+    with pytest.raises(UserError, match="leave the shortlist away"):
+        made.use_shortlist(tmp_path / "0")
 
 
 def test_constraints_prefixes_and_details_are_kept(two) -> None:

@@ -41,6 +41,10 @@ class Ensemble(Translator):
         super().__init__(mixture, first.tokenizers, first.search, first.meta)
         self.members = list(members)
 
+    def use_shortlist(self, folder: str | Path) -> None:
+        """UserError: a shortlist is of one model."""
+        raise UserError("an ensemble scores all tokens: leave the shortlist away")
+
     def save(self, folder: str | Path) -> None:
         """UserError: there is no folder for several models."""
         raise UserError(f"{folder}: an ensemble is several models; save its members, or average them with regard average")
