@@ -112,3 +112,5 @@ def test_punctuation_stays_on_its_side_of_a_tag() -> None:
         'Voir (<b>la "<i>rouge</i>" maison</b>), <u>là</u> !'
     )
     assert put_back(rest, outs, "Voir (maison)", [(1, 1), (2, 1), (3, 1)]) == "Voir (<b><i>maison</i></b>)<u></u>"
+    rest, outs = take_out("See the <b>hotel</b>?", find("See the <b>hotel</b>?", EVERY))
+    assert put_back(rest, outs, "看酒店？", [(0, 0), (2, 1), (2, 2), (2, 3)]) == "看<b>酒店</b>？"

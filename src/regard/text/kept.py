@@ -91,6 +91,9 @@ def put_back(source: str, outs: Sequence[Out], text: str, links: Sequence[tuple[
         )
         for first, last in nodes
     ]
+    tight = [(_is_mark(source, out.place - 1), _is_mark(source, out.place)) for out in outs]
+    words = [text[start:end] for start, end in tos]
+    goals = [_trimmed(goal, words, tight[first][0], tight[last][1]) for goal, (first, last) in zip(goals, nodes)]
     placed: dict[int, tuple[int, int]] = {}
 
     def place(numbers: Sequence[int], low: int, high: int) -> None:
@@ -101,8 +104,17 @@ def put_back(source: str, outs: Sequence[Out], text: str, links: Sequence[tuple[
             place(children[number], start, low)
 
     place(roots, 0, len(tos))
-    tight = [(_is_mark(source, out.place - 1), _is_mark(source, out.place)) for out in outs]
     return _written(text, tos, [(placed[n], nodes[n]) for n in _in_order(roots, children, placed)], outs, tight)
+
+
+def _trimmed(goal: tuple[int, int], words: Sequence[str], left: bool, right: bool) -> tuple[int, int]:
+    """A range of words without those at its ends that are punctuation alone, on sides where punctuation stood outside."""
+    start, end = goal
+    while right and end - 1 > start and not any(map(str.isalnum, words[end - 1])):
+        end -= 1
+    while left and start + 1 < end and not any(map(str.isalnum, words[start])):
+        start += 1
+    return start, end
 
 
 def _is_mark(text: str, place: int) -> bool:
