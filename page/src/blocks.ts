@@ -28,20 +28,19 @@ function half(bits: number): number {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-/** From the bytes of a block (little-endian) to its numbers. */
+/** From the bytes of a block (little-endian, as every browser is) to its numbers. */
 export function decode(block: Block, bytes: Uint8Array): Float32Array {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const count = block.shape.reduce((a, b) => a * b, 1);
+  const buffer = bytes.byteOffset ? bytes.slice().buffer : bytes.buffer;
+  if (block.dtype === "float32") return new Float32Array(buffer, 0, count);
+  if (block.dtype === "int32") return Float32Array.from(new Int32Array(buffer, 0, count));
   const found = new Float32Array(count);
-  if (block.dtype === "uint8") {
-    for (let i = 0; i < count; i++) found[i] = block.code === "sqrt" ? (bytes[i] / 255) ** 2 : bytes[i];
-  } else if (block.dtype === "float16") {
+  if (block.dtype === "float16") {
     if (!halves) halves = Float32Array.from({ length: 65536 }, (_, bits) => half(bits));
-    for (let i = 0; i < count; i++) found[i] = halves[view.getUint16(2 * i, true)];
-  } else if (block.dtype === "int32") {
-    for (let i = 0; i < count; i++) found[i] = view.getInt32(4 * i, true);
+    const raw = new Uint16Array(buffer, 0, count);
+    for (let i = 0; i < count; i++) found[i] = halves[raw[i]];
   } else {
-    for (let i = 0; i < count; i++) found[i] = view.getFloat32(4 * i, true);
+    for (let i = 0; i < count; i++) found[i] = block.code === "sqrt" ? (bytes[i] / 255) ** 2 : bytes[i];
   }
   return found;
 }

@@ -1,7 +1,7 @@
 // A heat map of any size: one pixel a cell in a picture made once, of which the visible part is drawn at every scroll.
 // Labels stay in sight. Arrow keys move from cell to cell; what is under the pointer or the keys is said aloud and shown.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { colour, place, scaleOf, table, type Scale } from "./palette";
+import { colour, paint, scaleOf, type Scale } from "./palette";
 import { say } from "./say";
 import { digits, type Unit } from "./text";
 import { theme } from "./theme";
@@ -50,17 +50,8 @@ function fitted(pen: CanvasRenderingContext2D, text: string, room: number): stri
 function image(props: Props, scale: Scale, now: string): HTMLCanvasElement {
   const { rows, columns, values, masked } = props;
   const canvas = document.createElement("canvas");
-  canvas.width = Math.max(1, columns.length);
-  canvas.height = Math.max(1, rows.length);
-  const pen = canvas.getContext("2d")!;
-  const data = pen.createImageData(canvas.width, canvas.height);
-  const colours = table(scale.palette, now);
-  for (let i = 0; i < rows.length * columns.length; i++) {
-    const at = 4 * place(scale, values[i]);
-    const hidden = masked?.(Math.floor(i / columns.length), i % columns.length);
-    data.data.set(hidden ? [0, 0, 0, 0] : colours.subarray(at, at + 4), 4 * i);
-  }
-  pen.putImageData(data, 0, 0);
+  const width = columns.length;
+  paint(canvas, [rows.length, width], values, scale, now, masked && ((i) => masked(Math.floor(i / width), i % width)));
   return canvas;
 }
 

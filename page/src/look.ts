@@ -112,7 +112,7 @@ export function useShown(attention: Attention | null, head: number): Shown | nul
 
 function maskedOf(attention: Attention, mask: Float32Array | null, rows: Unit[], columns: Unit[]): Shown["masked"] {
   if (attention.masked === null) return undefined;
-  if (attention.masked === "causal") return (row, column) => columns[column].tokens[0] > Math.max(...rows[row].tokens);
+  if (attention.masked === "causal") return (row, column) => columns[column].tokens[0] > rows[row].tokens[rows[row].tokens.length - 1];
   if (!mask) return undefined;
   const width = attention.size[1];
   return (row, column) => rows[row].tokens.every((q) => columns[column].tokens.every((k) => mask[q * width + k] === 1));

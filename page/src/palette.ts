@@ -31,10 +31,10 @@ function ramp(name: string, theme: string): Rgb[] {
   return INK[theme];
 }
 
-const tables = new Map<string, Uint8ClampedArray>();
+const tables = new Map<string, Uint8ClampedArray<ArrayBuffer>>();
 
 /** 256 colours of a palette, four bytes each. */
-export function table(name: string, theme: string): Uint8ClampedArray {
+export function table(name: string, theme: string): Uint8ClampedArray<ArrayBuffer> {
   const key = name + theme;
   let found = tables.get(key);
   if (!found) {
@@ -75,6 +75,17 @@ export function place(scale: Scale, value: number): number {
     ? Math.log(Math.max(value, scale.low) / scale.low) / Math.log(scale.high / scale.low)
     : (value - scale.low) / (scale.high - scale.low);
   return Math.max(0, Math.min(255, Math.round(255 * part)));
+}
+
+/** A picture of values, one pixel each. hidden: those that stay clear. */
+export function paint(canvas: HTMLCanvasElement, size: [number, number], values: Float32Array, scale: Scale, theme: string, hidden?: (index: number) => boolean): void {
+  [canvas.height, canvas.width] = [Math.max(1, size[0]), Math.max(1, size[1])];
+  const pen = canvas.getContext("2d")!;
+  const data = pen.createImageData(canvas.width, canvas.height);
+  const pixels = new Uint32Array(data.data.buffer);
+  const colours = new Uint32Array(table(scale.palette, theme).buffer);
+  for (let i = 0; i < values.length; i++) if (!hidden?.(i)) pixels[i] = colours[place(scale, values[i])];
+  pen.putImageData(data, 0, 0);
 }
 
 export function colour(scale: Scale, theme: string, value: number): string {

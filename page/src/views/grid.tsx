@@ -1,8 +1,8 @@
 // Every head of every layer as a thumbnail; the one that is picked is drawn large below.
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { useBlocks } from "../blocks";
 import { chosen, chosenHead, groupOf, groups, palette, useLook } from "../look";
-import { place, scaleOf, table } from "../palette";
+import { paint, scaleOf } from "../palette";
 import { About, Choice, Note, Numbers } from "../parts";
 import { named, say } from "../say";
 import { get, set } from "../state";
@@ -43,23 +43,18 @@ function Picture({ thumb }: { thumb: Thumb }) {
     if (!own || !found) return;
     const [height, width] = thumb.size;
     const values = found[0]!.subarray(thumb.from, thumb.from + height * width);
-    own.width = width;
-    own.height = height;
-    const pen = own.getContext("2d")!;
-    const data = pen.createImageData(width, height);
-    const scale = scaleOf(colours, values, "most");
-    const ramp = table(colours, now);
-    for (let i = 0; i < values.length; i++) {
-      const at = 4 * place(scale, values[i]);
-      data.data.set(ramp.subarray(at, at + 4), 4 * i);
-    }
-    pen.putImageData(data, 0, 0);
+    paint(own, thumb.size, values, scaleOf(colours, values, "most"), now);
   }, [found === undefined, thumb.block, thumb.from, now, colours]);
   return <canvas ref={canvas} aria-hidden="true" />;
 }
 
 export function Grid() {
   const { trace } = useLook();
+  const [later, setLater] = useState(false); // the thumbnails are drawn first
+  useEffect(() => {
+    const timer = setTimeout(() => setLater(true));
+    return () => clearTimeout(timer);
+  }, []);
   const attention = chosen(trace);
   if (!attention) return <Note>{say("no.attention")}</Note>;
   const group = groupOf(attention);
@@ -117,7 +112,7 @@ export function Grid() {
         head={["", say("entropy"), say("distance"), say("sink"), say("importance")]}
         body={() => all.map((thumb) => [`${thumb.attention.layer}.${thumb.head}`, ...SORTS.slice(1).map((name) => (Number.isNaN(figure(thumb, name)) ? "–" : figure(thumb, name)))])}
       />
-      <AttentionMap />
+      {later && <AttentionMap />}
     </>
   );
 }
