@@ -239,8 +239,8 @@ class Markdown(Document):
 
     def _in_table(self, one: Segment) -> bool:
         line = self.source[self.source.rfind("\n", 0, one.start) + 1 : one.start]
-        rest = self.source[one.end : (self.source + "\n").find("\n", one.end)]
-        return "|" in line + rest
+        end = self.source.find("\n", one.end)
+        return "|" in line + self.source[one.end : end if end >= 0 else None]
 
 
 def _harmless(match: re.Match[str]) -> str:
