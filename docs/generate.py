@@ -281,8 +281,7 @@ def lab_verdicts(language: str) -> str:
         documented = VERDICTS[lab.expected].say(language)
         body.append([f"L{lab.number}", link, cell(lab.title.say(language)), documented, word(plain.get(lab.name)),
                      word(broken.get(lab.name))])  # fmt: skip
-    head = ["", *(FRAME[key].say(language) for key in ("contents",)), "", FRAME["expected"].say(language),
-            FRAME["value"].say(language), FRAME["sabotaged"].say(language)]  # fmt: skip
+    head = ["", *(FRAME[key].say(language) if key else "" for key in ("contents", "", "expected", "verdict")), "`--break`"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in body)]
     return "\n".join(lines) + "\n"
 
@@ -310,8 +309,8 @@ def _lab(lab: Any, language: str) -> str:
     colon, plain = "：" if language == "zh" else ": ", measured()[0].get(lab.name)
     parts = [f"### {lab_title(lab, language)}\n"]
     for number, quote in enumerate(lab.quotes, 1):
-        english = "" if language == "zh" else f" {quote.en}"
-        parts.append(f"{number}. 「{cell(quote.zh)}」{cell(english)} ({quote.note}, {cell(quote.section)})")
+        english = "" if language == "zh" else f" {cell(quote.en)}"
+        parts.append(f"{number}. 「{cell(quote.zh)}」{english} ({quote.note}, {cell(quote.section)})")
     parts.append("")
     for key in ("vary", "fixed", "measured", "control"):
         parts.append(f"- {FRAME[key].say(language)}{colon}{cell(getattr(lab.design, key).say(language))}")
