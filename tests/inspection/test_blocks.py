@@ -16,7 +16,7 @@ def test_plain_blocks(dtype: str, near: float) -> None:
     weights = torch.rand(3, 4, 5)
     made = block(weights, dtype)
     assert made.shape == [3, 4, 5]
-    assert made.bytes == len(made.raw())
+    assert made.size == len(made.raw())
     assert np.abs(made.array() - (weights.numpy() if dtype != "uint8" else weights.numpy().astype(np.uint8))).max() <= near
 
 

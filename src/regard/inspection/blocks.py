@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 TYPES = {"uint8": "<u1", "int32": "<i4", "float16": "<f2", "float32": "<f4"}
 
@@ -20,6 +20,16 @@ class Value(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
+def _short(digits: int) -> AfterValidator:
+    return AfterValidator(lambda value: float(f"{value:.{digits}g}"))
+
+
+Number = Annotated[float, _short(7)]
+"""A number as exact as single precision is, and no longer than that."""
+Share = Annotated[float, _short(5)]
+"""A probability that is shown and not reckoned with."""
+
+
 class Block(Value):
     """An array in C order. code: "plain", or "sqrt": a weight from 0 to 1 is (byte / 255)². data: base64; None where the
     bytes are fetched apart."""
@@ -30,7 +40,7 @@ class Block(Value):
     data: str | None = None
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """How many bytes the array has."""
         return math.prod(self.shape) * np.dtype(TYPES[self.dtype]).itemsize
 
@@ -42,8 +52,8 @@ class Block(Value):
             data = base64.b64decode(self.data, validate=True)
         except ValueError:
             raise ValueError("its data is not base64") from None
-        if len(data) != self.bytes:
-            raise ValueError(f"{self.dtype} of shape {self.shape} has {self.bytes} bytes, its data {len(data)}")
+        if len(data) != self.size:
+            raise ValueError(f"{self.dtype} of shape {self.shape} has {self.size} bytes, its data {len(data)}")
         return data
 
     def array(self) -> np.ndarray:

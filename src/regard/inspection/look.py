@@ -173,7 +173,7 @@ class _Look:
             sides=self.reading.sides,
             blocks=blocks,
             checks=checks,
-            limits=Limits(message=message, bytes=sum(one.bytes for one in blocks.values())),
+            limits=Limits(message=message, bytes=sum(one.size for one in blocks.values())),
             **found,
         )
 

@@ -61,14 +61,20 @@ class Weights:
 
     def __init__(self, model: Any, tape: Tape, reading: Reading) -> None:
         self.model, self.tape, self.reading = model, tape, reading
+        self._made: dict[str, Tensor] = {}
 
-    def __call__(self, name: str, chosen: Sequence[int] | None = None) -> Tensor:
-        """Weights of an attention, or of these heads."""
+    def __call__(self, name: str) -> Tensor:
+        """Weights of all heads of an attention, made once."""
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def _make(self, name: str) -> Tensor:
         rows = len(self.reading.sides[sides_of(name, self.reading)[0]].tokens)
-        made = self.tape.weights(name, chosen, queries=self.tape.answered(name, rows))[0].float()
+        made = self.tape.weights(name, queries=self.tape.answered(name, rows))[0].float()
         other = name.removesuffix(".attend") + EVERYWHERE
         if other in self.tape.names:
-            made[:, self._spots(name)] = self.tape.weights(other, chosen)[0].float()
+            made[:, self._spots(name)] = self.tape.weights(other)[0].float()
         return made
 
     def masked(self, name: str) -> Tensor | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from regard.inspection.blocks import Value
+from regard.inspection.blocks import Number, Share, Value
 
 
 class Token(Value):
@@ -37,8 +37,8 @@ class Checks(Value):
     """row_sum: most that a row of weights is away from 1. output: most that weights × values are away from what the head
     really gave. kernel: the body that gave it ("sdpa", "blocks", "definition")."""
 
-    row_sum: float
-    output: float
+    row_sum: Number
+    output: Number
     dtype: str
     kernel: str
 
@@ -71,17 +71,17 @@ class Attention(Value):
     rows: str
     columns: str
     size: tuple[int, int]
-    scale: float | None
+    scale: Number | None
     score: str
     head_dim: int
     weights: dict[str, str]
     overview: Overview | None = None
     top: Top | None = None
     masked: str | None = None
-    entropy: list[float]
-    distance: list[float] | None = None
-    sink: list[float]
-    importance: list[float] | None = None
+    entropy: list[Number]
+    distance: list[Number] | None = None
+    sink: list[Number]
+    importance: list[Number] | None = None
     offsets: str | None = None
     checks: Checks
 
@@ -94,8 +94,8 @@ class Alignment(Value):
     layer: int
     head: int | None
     measured: bool
-    agreement: float | None
-    baseline: float | None
+    agreement: Number | None
+    baseline: Number | None
     matrix: str
     words: list[tuple[int, int]]
     pharaoh: str
@@ -113,16 +113,16 @@ class Chance(Value):
     """A token with its probability."""
 
     id: int
-    p: float
+    p: Share
 
 
 class Chosen(Value):
     """What was said at a place, and how likely it was. rank: from 1."""
 
     id: int
-    log_prob: float
+    log_prob: Number
     rank: int
-    p: float
+    p: Number
 
 
 class Predictions(Value):
@@ -131,13 +131,13 @@ class Predictions(Value):
     rows: str
     top: list[list[Chance]]
     chosen: list[Chosen | None]
-    entropy: list[float]
+    entropy: list[Number]
 
 
 class Ranked(Value):
     """How likely the token that was said is to a layer."""
 
-    p: float
+    p: Share
     rank: int
 
 
@@ -148,14 +148,14 @@ class Lens(Value):
     layers: list[str]
     top: list[list[list[Chance]]]
     chosen: list[list[Ranked | None]]
-    checked: float
+    checked: Number
 
 
 class Labelled(Value):
     """A label with its probability."""
 
     label: str
-    p: float
+    p: Number
 
 
 class Entry(Value):
@@ -185,8 +185,8 @@ class Attribution(Value):
     what: str
     contrast: Contrast | None = None
     steps: int | None = None
-    error: list[float] | None = None
-    total: list[float]
+    error: list[Number] | None = None
+    total: list[Number]
 
 
 class Found(Value):
@@ -194,9 +194,9 @@ class Found(Value):
 
     text: str
     ids: list[int]
-    score: float
-    log_prob: float
-    token_log_probs: list[float]
+    score: Number
+    log_prob: Number
+    token_log_probs: list[Number]
     finished: bool
 
 
@@ -206,8 +206,8 @@ class Node(Value):
     step: int
     parent: int
     token: int
-    log_prob: float
-    total: float
+    log_prob: Number
+    total: Number
     kept: bool
     ended: bool
     best: bool
@@ -230,7 +230,7 @@ class Hand(Value):
     v: str
     bias: str | None
     out: str
-    scale: float
+    scale: Number
 
 
 class Positions(Value):
@@ -263,17 +263,17 @@ class Experts(Value):
     active: int
     share: str
     chosen: str
-    load: list[float]
+    load: list[Number]
 
 
 class Change(Value):
     """What another answer, or its log-probability, became when heads were scaled."""
 
     name: str
-    gates: dict[str, dict[str, float]]
+    gates: dict[str, dict[str, Number]]
     text: str | None
-    log_prob: float | None
-    difference: float | None
+    log_prob: Number | None
+    difference: Number | None
 
 
 class Told(Value):
@@ -293,7 +293,7 @@ class Whole(Value):
     away from the search's."""
 
     equal_bits: bool
-    log_prob: float | None
+    log_prob: Number | None
     notes: list[str]
 
 
