@@ -329,7 +329,7 @@ class Training(Section):
     patience: Whole = Field(default=0, ge=0, description="looks without a better value before training ends; 0: never")
     log_every: Whole = Field(default=50, gt=0, description="updates between lines of the log")
     tensorboard: bool = Field(default=False, description="write a TensorBoard log too")
-    prefetch: Whole = Field(default=4, ge=0, description="batches made ahead in a thread; 0: none")
+    prefetch: Whole = Field(default=4, ge=0, description="updates whose batches are made ahead in a thread; 0: none")
     threads: Whole | None = Field(default=None, gt=0, description="CPU threads; by default as many as there are cores")
     on_long: Literal["skip", "cut", "error"] = Field(
         default="skip", description="what to do with training pairs longer than data.max_length: skip, cut or error"
