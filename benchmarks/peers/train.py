@@ -126,7 +126,9 @@ def run_trainer(data: Data, its: argparse.Namespace, shape: dict[str, Any]) -> R
         inputs = data.padded([row["input_ids"] for row in rows], data.pad)
         labels = data.padded([row["labels"] for row in rows], -100)
         seen.append((int((inputs != data.pad).sum()), int((labels != -100).sum())))
-        return {"input_ids": inputs, "attention_mask": (inputs != data.pad).long(), "labels": labels}
+        outputs = data.padded([[data.bos, *row["labels"][:-1]] for row in rows], data.pad)
+        real = (inputs != data.pad).long()
+        return {"input_ids": inputs, "attention_mask": real, "decoder_input_ids": outputs, "labels": labels}
 
     examples = [{"input_ids": [*s, data.eos], "labels": [*t, data.eos]} for s, t in data.train]
     with tempfile.TemporaryDirectory() as folder:
