@@ -26,6 +26,7 @@ from regard.checkpoints.folders import load_model, save_model
 from regard.checkpoints.generation import settings_of
 from regard.checkpoints.preprocessor import PIXELS, Preparation
 from regard.checkpoints.resave import read_pickles
+from regard.decoding.options import read_options
 from regard.errors import UserError
 from regard.files import read_plain
 from regard.text.chat import chat_ids
@@ -322,6 +323,12 @@ def test_configurations_that_once_ended_in_a_traceback(tmp_path: Path, name: str
 def test_settings_that_once_ended_in_a_traceback(told: dict[str, Any]) -> None:
     """Each was found by the fuzzer."""
     refused(lambda: settings_of(told, "here"), "here: generation_config.json has a value of the wrong kind")
+
+
+@pytest.mark.parametrize("banned", [7, "7", [None], [-1], [[1]], {"a": 1}, [True]], ids=str)
+def test_tokens_that_cannot_be_suppressed(banned: Any) -> None:
+    """The first was found by the fuzzer."""
+    refused(lambda: read_options({"suppress_tokens": banned}), "suppress_tokens must be a list of ids")
 
 
 def test_parquet_whose_text_is_not_utf8(tmp_path: Path) -> None:

@@ -146,3 +146,11 @@ def test_nothing_to_translate(translator_for: Callable[..., Any], shared: Any) -
     assert translator.translate([]) == []
     assert translator.translate([""]) == [""]
     assert translator.translate(["", "A dog", "  "])[::2] == ["", ""]
+
+
+@pytest.mark.parametrize("asked", [{"suppress_tokens": (13,)}, {"first_token": 10**9}], ids=str)
+def test_ids_that_the_model_has_not(asked: dict[str, Any]) -> None:
+    torch.manual_seed(1)
+    model = models.find("transformer").describe(vocab_size=13, num_layers=1, d_model=8, d_ff=16, num_heads=2).build().eval()
+    with pytest.raises(UserError, match=r"names id \d+, the model has 13 ids"):
+        search(model, torch.tensor([[3, 4]]), Layout.padded([2]), Search(num_beams=2, max_length=4, **asked), 2, 1)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.decoding.banks import Demand, Tracker
 from regard.decoding.options import Search
+from regard.errors import UserError
 
 
 class Constraints:
@@ -26,6 +27,7 @@ class Constraints:
             self.prefix = torch.tensor(padded, dtype=torch.long, device=device)
         self.phrases: Tracker | None = None
         self.suppressed = torch.tensor(options.suppress_tokens, dtype=torch.long, device=device)
+        self.largest = max((*options.suppress_tokens, options.first_token or 0))
 
     @classmethod
     def of(
@@ -60,6 +62,8 @@ class Constraints:
         """New logits Float[R V]. norm: Float[R], log of the sum of exp(logits). ids: Int[R T], what each row wrote
         already. lines: Int[R], the row's sentence. A row for which nothing is left may end."""
         its, step = self.options, ids.shape[1]
+        if self.largest >= logits.shape[1]:
+            raise UserError(f"suppress_tokens or first_token names id {self.largest}, the model has {logits.shape[1]} ids")
         raw, logits = logits, logits.clone()
         if its.repetition_penalty != 1.0 and step:
             log_probs = logits.gather(1, ids) - norm[:, None]

@@ -85,8 +85,10 @@ class Search:
     diversity_penalty: float = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.suppress_tokens, tuple):
-            object.__setattr__(self, "suppress_tokens", tuple(self.suppress_tokens))
+        banned = self.suppress_tokens
+        if not isinstance(banned, (tuple, list)) or not all(type(one) is int and one >= 0 for one in banned):
+            raise UserError(f"search option suppress_tokens must be a list of ids, not {banned!r}")
+        object.__setattr__(self, "suppress_tokens", tuple(banned))
         for name, low, high, kind in _RANGES:
             _check(name, getattr(self, name), low, high, kind)
         _choice("length_form", self.length_form, ("power", "gnmt"))
