@@ -103,10 +103,11 @@ def _beams(
 ) -> list[list[Hypothesis]]:
     """Beam search, in groups if there are several. real: Bool[S T] of the sources."""
     options = constraints.options
+    run: Callable[..., list[list[Hypothesis]]] = _together
     if options.num_beam_groups > 1:
-        from regard.decoding.groups import in_groups as run
-    else:
-        run = _together
+        from regard.decoding.groups import in_groups
+
+        run = in_groups
     if not options.coverage_penalty:
         return run(reader, limits, constraints, progress, None)
     with watching(reader.model, "coverage_penalty") as watch:

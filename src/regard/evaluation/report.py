@@ -60,7 +60,7 @@ def marked(first: str, second: str, references: Sequence[str]) -> tuple[list[Pie
         same[0].update(range(block.a, block.a + block.size))
         same[1].update(range(block.b, block.b + block.size))
     bags = [Counter(text[start:end] for start, end in word_spans(text)) for text in references]
-    wanted = Counter()
+    wanted: Counter[str] = Counter()
     for bag in bags:
         wanted |= bag
     one, two = (
