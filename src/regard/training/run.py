@@ -234,7 +234,7 @@ class Run:
             "architecture": self.recipe.model.architecture,
             "source": data.source,
             "target": data.target,
-            "data": data.name or data.train,
+            "data": data.name or data.train or prepared.name,
             "preprocess": list(data.preprocess),
             "search": self.recipe.search.model_dump(exclude_defaults=True),
             "training": {"steps": progress.step, "seconds": round(self.elapsed, 1), "target_tokens": progress.tokens},
