@@ -125,6 +125,13 @@ def router(service: Service) -> APIRouter:
         [found] = await _asked(service, served, Wish("change"), subject, request)
         return JSONResponse(found)
 
+    _add_kept(routes, shelf)
+    return routes
+
+
+def _add_kept(routes: APIRouter, shelf: Shelf) -> None:
+    """What is asked of traces that were made before."""
+
     @routes.get("/traces/{name}")
     async def trace(name: str) -> Any:
         """A trace that was made before."""
@@ -146,8 +153,6 @@ def router(service: Service) -> APIRouter:
         found = shelf.get(name)
         page = await aside(found.limits.bytes, found.to_html)
         return HTMLResponse(page, headers={"content-disposition": 'attachment; filename="regard.html"'})
-
-    return routes
 
 
 def _shown(name: str, trace: Any) -> dict[str, Any]:
