@@ -11,7 +11,7 @@ import random
 import subprocess
 import sys
 import time
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,10 @@ def make(folder: Path, count: int) -> None:
     letters = "abcdefghijklmnoprstuvw"
     words = ["".join(draw.choices(letters, k=draw.randint(2, 9))) for _ in range(WORDS)]
     others = ["".join(draw.choices(letters, k=draw.randint(2, 9))) for _ in range(WORDS)]
-    weights = [1 / (rank + 10) for rank in range(WORDS)]
+    weights = list(accumulate(1 / (rank + 10) for rank in range(WORDS)))
     clauses = []
     for _ in range(100_000):
-        numbers = draw.choices(range(WORDS), weights, k=draw.randint(3, 9))
+        numbers = draw.choices(range(WORDS), cum_weights=weights, k=draw.randint(3, 9))
         clauses.append((" ".join(words[n] for n in numbers), " ".join(others[n] for n in reversed(numbers))))
     for at in range(0, count, FILE):
         with (folder / f"part-{at // FILE:04d}.tsv").open("w", encoding="utf-8") as file:
