@@ -5,15 +5,19 @@ from __future__ import annotations
 import http.server
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
+import uvicorn
 
 from regard.inspection import inspect
+from regard.serving.engine import Engine
+from regard.serving.server import application, listen
+from regard.serving.service import Service
 
 TEXT = "The red dog runs ."
 NASTY = '<s> </script> "><img src=x onerror=alert(1)> \u202e 👨‍👩‍👧 龘 </s>'
@@ -326,30 +330,47 @@ def test_wrong_files_are_refused_in_words(translator: Any, tab_of: Callable[...,
     assert tab.errors == []
 
 
-@pytest.mark.parametrize("keys", [("k",)])
-def test_a_key_is_asked_for(served: Any, keys: tuple[str, ...], tab_of: Callable[..., Any]) -> None:
-    import uvicorn
+@contextmanager
+def running(app: Any) -> Iterator[str]:
+    """The address at which an ASGI application is served meanwhile."""
+    listening = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listening.close()
 
-    from regard.serving.engine import Engine
-    from regard.serving.server import configured, listen
-    from regard.serving.service import Service
 
+def test_behind_a_proxy_under_another_path_s_serve_10(served: Any, tab_of: Callable[..., Any]) -> None:
     with Engine(served[2:]) as engine:
-        listening = listen("127.0.0.1", 0)
-        server = uvicorn.Server(configured(Service(engine, keys)))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        try:
+        app = application(Service(engine))
+
+        async def proxy(scope: Any, receive: Any, send: Any) -> None:
+            assert scope["path"].startswith("/tr/"), scope["path"]
+            await app({**scope, "root_path": "/tr"}, receive, send)
+
+        with running(proxy) as address:
             tab = tab_of()
-            tab.page.goto(f"http://127.0.0.1:{listening.getsockname()[1]}/#page=classify&text=dog")
-            tab.page.fill("input[type=password]", "wrong")
-            tab.page.keyboard.press("Enter")
-            tab.page.wait_for_selector(".note.wrong")
-            tab.page.fill("input[type=password]", keys[0])
-            tab.page.keyboard.press("Enter")
+            tab.page.goto(address + "tr/#page=classify&text=dog")
             tab.page.wait_for_selector(".bars .bar")
-            assert keys[0] not in tab.page.url
-        finally:
-            server.should_exit = True
-            thread.join(20)
-            listening.close()
+            tab.page.click(".inside")
+            tab.page.wait_for_selector(".shaded span")
+            assert tab.errors == []
+            assert tab.away(address + "tr/") == []
+
+
+def test_a_key_is_asked_for(served: Any, tab_of: Callable[..., Any]) -> None:
+    with Engine(served[2:]) as engine, running(application(Service(engine, ("k",)))) as address:
+        tab = tab_of()
+        tab.page.goto(address + "#page=classify&text=dog")
+        tab.page.fill("input[type=password]", "wrong")
+        tab.page.keyboard.press("Enter")
+        tab.page.wait_for_selector(".note.wrong")
+        tab.page.fill("input[type=password]", "k")
+        tab.page.keyboard.press("Enter")
+        tab.page.wait_for_selector(".bars .bar")
+        assert "key" not in tab.page.url

@@ -75,7 +75,7 @@ export function Off() {
                   const style = { background: colour(scale, now, value), color: textOn(scale, now, value) };
                   const text = one.importance ? digits(value) : String(head);
                   return server ? (
-                    <td><button type="button" class="gate" aria-pressed={silent} aria-label={`${say("layer")} ${one.layer}, ${say("head")} ${head}: ${silent ? say("off") : say("on")}`} style={silent ? {} : style} onClick={() => turn(one.name, head)}>{silent ? "✕" : text}</button></td>
+                    <td><button type="button" class="gate" aria-pressed={silent} aria-label={`${silent ? "✕" : text}: ${say("layer")} ${one.layer}, ${say("head")} ${head}, ${silent ? say("off") : say("on")}`} style={silent ? {} : style} onClick={() => turn(one.name, head)}>{silent ? "✕" : text}</button></td>
                   ) : (
                     <td style={style}>{text}</td>
                   );
