@@ -1,4 +1,4 @@
-"""Corpora larger than memory: millions of pairs made, prepared and trained on; the memory that takes, and how fast pairs come.
+"""Corpora larger than memory: millions of pairs made, prepared and trained on; what memory that takes, how fast pairs come.
 
 The same recipe trains on the whole corpus and on its first 10,000 pairs; both are streamed. Memory is what all processes of
 a run have for themselves, and their part of what they share (PSS), looked at every fifth of a second.
