@@ -29,6 +29,8 @@ def places(half: Any, described: Any, length: int) -> Places:
     layout = Layout.unpadded(length, device=next(half.parameters()).device)
     part = getattr(described, "position", None) or getattr(described.embed, "position", None)
     kind = type(part).__name__.lower() if part is not None else "learned" if hasattr(embed, "places") else "none"
+    if hasattr(half, "farthest"):  # the distance from query to key is a part of every score
+        return Places("relative", None, None)
     if inside is not None:
         turn, _ = inside(layout, layout)
         if turn is None:
