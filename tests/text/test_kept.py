@@ -114,3 +114,10 @@ def test_punctuation_stays_on_its_side_of_a_tag() -> None:
     assert put_back(rest, outs, "Voir (maison)", [(1, 1), (2, 1), (3, 1)]) == "Voir (<b><i>maison</i></b>)<u></u>"
     rest, outs = take_out("See the <b>hotel</b>?", find("See the <b>hotel</b>?", EVERY))
     assert put_back(rest, outs, "看酒店？", [(0, 0), (2, 1), (2, 2), (2, 3)]) == "看<b>酒店</b>？"
+
+
+def test_a_part_between_marks_stays_between_them() -> None:
+    text = "It costs (<br/>), or (<hr/>)."
+    rest, outs = take_out(text, find(text, EVERY))
+    links = [(n, n) for n in range(5)]
+    assert put_back(rest, outs, "Cela coûte (), ou ().", links) == "Cela coûte (<br/>), ou (<hr/>)."

@@ -104,7 +104,15 @@ def put_back(source: str, outs: Sequence[Out], text: str, links: Sequence[tuple[
             place(children[number], start, low)
 
     place(roots, 0, len(tos))
-    return _written(text, tos, [(placed[n], nodes[n]) for n in _in_order(roots, children, placed)], outs, tight)
+    within = {n: _within(source, froms, out.place) for n, out in enumerate(outs)}
+    order = [(placed[n], nodes[n]) for n in _in_order(roots, children, placed)]
+    return _written(text, tos, order, outs, tight, within)
+
+
+def _within(source: str, words: Sequence[tuple[int, int]], place: int) -> tuple[str, int]:
+    """The word that a place is inside of, and how many of its characters are before it; nothing for one between words."""
+    found = next(((start, end) for start, end in words if start < place < end), None)
+    return ("", 0) if found is None else (source[found[0] : found[1]], place - found[0])
 
 
 def _trimmed(goal: tuple[int, int], words: Sequence[str], left: bool, right: bool) -> tuple[int, int]:
@@ -193,15 +201,22 @@ def _written(
     nodes: Sequence[tuple[tuple[int, int], tuple[int, int]]],
     outs: Sequence[Out],
     tight: Sequence[tuple[bool, bool]],
+    within: dict[int, tuple[str, int]],
 ) -> str:
     """The text with openings before words, closings after words, and the closings of the inner elements first. tight:
     whether punctuation stood before and after each part: then a tag leaves that of its word outside, and so do those inside
-    it."""
+    it. within: of each part the word of the source that it stood inside of; a part that stands alone goes into the same
+    word, such as "()", at the same place."""
+    inside: dict[int, tuple[int, str]] = {}
     before: dict[int, str] = {}
     after: dict[int, str] = {}
     opened: dict[int, str] = {}
     closed: dict[int, str] = {}
     for (start, end), (first, last) in nodes:
+        if first == last and start < len(words) and text[slice(*words[start])] == within[first][0]:
+            offset, there = inside.get(start, (within[first][1], ""))
+            inside[start] = offset, there + outs[first].text
+            continue
         if first == last:
             left, right = outs[first].spaces
             glue = " " if right or (left and start == len(words)) else ""
@@ -217,7 +232,10 @@ def _written(
     result, at = "", 0
     for number, (start, end) in enumerate(words):
         left, right = _bare(text, start, end)
-        result += text[at:start] + before.get(number, "") + text[start:left] + opened.get(number, "") + text[left:right]
+        if number in inside and number not in opened and number not in closed:
+            left = start + inside[number][0]
+        result += text[at:start] + before.get(number, "") + text[start:left] + opened.get(number, "")
+        result += inside.get(number, (0, ""))[1] + text[left:right]
         result += closed.get(number, "") + text[right:end] + after.get(number, "")
         at = end
     return result + text[at:] + before.get(len(words), "")
