@@ -90,7 +90,7 @@ def measured(folder: Path) -> dict[str, Any]:
         recipe = load_recipe(folder / "toy.yaml", ["model.dropout=0.0", "training.optimizer=adamw", *WIDE])
         path.write_text(json.dumps(asdict(machines.needs_of(recipe, plan(recipe, 1)))), encoding="utf-8")
         return {}
-    needs = machines.Needs(**json.loads(path.read_text(encoding="utf-8")))
+    needs = machines.Needs(**json.loads(path.read_text(encoding="utf-8")) | {"accumulate": ranks.world()})
     values = {"count": ranks.world(), "memory_gb": 80.0, "peak_tflops": 1.0, "host_gb_s": 1.0, "network_gb_s": 1.0}
     found = {}
     for kind in ("ddp", "fsdp"):
