@@ -63,4 +63,4 @@ def test_changes_are_drawn_by_the_seed() -> None:
         one, two = ([changed("a.json", b'{"a": [1, 2]}', random.Random(n)) for n in range(20)] for _ in range(2))
         assert one == two
     assert len({bent(b"abc", random.Random(n)) for n in range(50)}) > 30
-    assert worse({"a": 1}, random.Random(3)) != {"a": 1}
+    assert sum(worse({"a": 1}, random.Random(n)) != {"a": 1} for n in range(20)) > 10
