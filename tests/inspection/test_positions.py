@@ -37,7 +37,10 @@ def test_learned_vectors() -> None:
     torch.testing.assert_close(found.table, half.embed.position.table.weight[:8])
 
 
-@pytest.mark.parametrize(("family", "kind"), [("llama", "rotary"), ("t5", "buckets"), ("xlnet", "relative"), ("rnn", "none")])
+WAYS = [("llama", "rotary"), ("t5", "buckets"), ("xlnet", "relative"), ("rnn", "none")]
+
+
+@pytest.mark.parametrize(("family", "kind"), WAYS)
 def test_ways_inside_attention(family: str, kind: str) -> None:
     sizes = {"vocab_size": 20, "d_model": 16} if family == "rnn" else SIZES
     found = places(*halves(find(family).describe(**sizes)), 6)
