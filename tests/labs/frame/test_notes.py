@@ -16,6 +16,7 @@ FILES = {"N1": "深度注意力模型", "N2": "什么是注意力机制"}
 def plain(text):
     """Without mathematical dress, kinds of quotation marks, spaces and cells of tables."""
     text = re.sub(r"\\sum_\{i=1\}\^\{d_k\}", "Σ", text)
+    text = re.sub(r"\\sqrt\{(\w+)\}", r"√\1", text)
     text = re.sub(r"\\mathbf\{(\w)\}", r"\1", text.replace("$", "").replace("^2", "²"))
     return re.sub(r"[\s|“”\"*]", "", text)
 
