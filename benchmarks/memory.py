@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -26,10 +28,12 @@ def main(arguments: list[str]) -> int:
     report: dict[str, Any] = {"benchmark": "memory", "machine": machine()}
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "figures.json")
-        train.main([*common, "--peers", options.peers, "--json", path, *options.more.split()])
+        with contextlib.redirect_stdout(sys.stderr):
+            train.main([*common, "--peers", options.peers, "--json", path, *options.more.split()])
         report["train"] = _peaks(path)
         if options.model:
-            decode.main([options.model, *common, "--systems", options.systems, "--json", path])
+            with contextlib.redirect_stdout(sys.stderr):
+                decode.main([options.model, *common, "--systems", options.systems, "--json", path])
             report["decode"] = _peaks(path)
     return told(report, options.json)
 
