@@ -52,7 +52,7 @@ def recipe(folder: Path, few: bool, updates: int) -> Path:
         "data": data | ({"max_pairs": FEW} if few else {}),
         "tokenizer": {"vocab_size": 8000},
         "model": {"architecture": "transformer", "size": "tiny"},
-        "training": {"max_steps": updates, "evaluate_every": 10**9, "save_every": 10**9, "log_every": 50, "seed": 3},
+        "training": {"max_steps": updates, "evaluate_every": 10**9, "save_every": 10**9, "log_every": max(updates // 4, 1), "seed": 3},
         "evaluation": {"during": False},
     }
     path = folder / ("few.yaml" if few else "all.yaml")
