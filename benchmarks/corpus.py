@@ -48,11 +48,13 @@ def make(folder: Path, count: int) -> None:
 def recipe(folder: Path, few: bool, updates: int) -> Path:
     """The recipe on all pairs, or on the first few."""
     data: dict[str, Any] = {"train": "part-*.tsv", "valid": "valid.tsv", "stream": True}
+    training = {"max_steps": updates, "evaluate_every": 10**9, "save_every": 10**9, "seed": 3}
+    training["log_every"] = max(updates // 4, 1)
     values = {
         "data": data | ({"max_pairs": FEW} if few else {}),
         "tokenizer": {"vocab_size": 8000},
         "model": {"architecture": "transformer", "size": "tiny"},
-        "training": {"max_steps": updates, "evaluate_every": 10**9, "save_every": 10**9, "log_every": max(updates // 4, 1), "seed": 3},
+        "training": training,
         "evaluation": {"during": False},
     }
     path = folder / ("few.yaml" if few else "all.yaml")
