@@ -64,7 +64,7 @@ def test_chinese_is_found(site: tuple[str, Path]) -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed: the browser's half of the search is not run")
-    code = (output / "_static" / "language_data.js").read_text(encoding="utf-8")
+    code = "const window = {};\n" + (output / "_static" / "language_data.js").read_text(encoding="utf-8")
     code += '\nconsole.log(JSON.stringify(splitQuery("注意力机制, softmax 与 KV")))'
     said = subprocess.run([node, "-e", code], capture_output=True, text=True, check=True).stdout
     assert json.loads(said) == [*wanted, "softmax", "与", "KV"]
@@ -75,5 +75,3 @@ def test_a_formula_is_drawn_by_the_browser(site: tuple[str, Path]) -> None:
     assert "<msqrt>" in text
     assert "\\sqrt" not in text
     assert "MathJax" not in text
-
-

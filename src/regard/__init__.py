@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.classifier import Classification, Classifier
     from regard.decoding.options import Search
     from regard.embedder import Embedder
+    from regard.ensemble import Ensemble
     from regard.errors import UserError
     from regard.filler import Filler, Filling
     from regard.generator import Generation, Generator
@@ -31,6 +32,7 @@ _WHERE = {
     "Classifier": "regard.classifier",
     "Description": "regard.architecture",
     "Embedder": "regard.embedder",
+    "Ensemble": "regard.ensemble",
     "Filler": "regard.filler",
     "Filling": "regard.filler",
     "Generation": "regard.generator",
@@ -52,6 +54,7 @@ __all__ = [
     "Classifier",
     "Description",
     "Embedder",
+    "Ensemble",
     "Filler",
     "Filling",
     "Generation",

@@ -11,9 +11,9 @@ import pytest
 
 from regard.serving.engine import Engine
 from regard.serving.refusals import RefusalError
-from regard.text.sentences import split
 from regard.serving.served import Served, Translated
 from regard.serving.service import How, Service, Text, confidence
+from regard.text.sentences import split
 
 
 @pytest.fixture

@@ -61,7 +61,8 @@ def _pairs(
     translator: Any, lines: list[str], back: bool, keep_all: bool, options: dict[str, Any]
 ) -> tuple[list[tuple[str, str, int]], dict[str, int]]:
     """(source, target, line) of each line that makes a pair, and how many were left out, by reason."""
-    made, counts = [], dict.fromkeys(("blank", *KEPT_OUT), 0)
+    made: list[tuple[str, str, int]] = []
+    counts: dict[str, int] = dict.fromkeys(("blank", *KEPT_OUT), 0)
     found = translator.stream(lines, details=True, **{name: value for name, value in options.items() if value is not None})
     for number, (line, answer) in enumerate(zip(lines, found), 1):
         wrong = next((name for name in KEPT_OUT if name in answer.flags), None)

@@ -211,7 +211,7 @@ def _tests(
         gap = sides[1].score - sides[0].score
         if gap == 0:  # which no resample can exceed or fall short of: sacrebleu would call it unlikely
             p_values = [1.0, 1.0]
-        tests.append(Test(name, str(signatures[own]), *sides, gap, low, high, *p_values))
+        tests.append(Test(name, str(signatures[own]), sides[0], sides[1], gap, low, high, p_values[0], p_values[1]))
     return tests
 
 
@@ -247,9 +247,9 @@ def _comet(
     shuffled = np.abs(signs @ (two - one)) / count
     p_values = [float((np.sum(found >= abs(gap)) + 1) / (options.samples + 1)) for found in (spread, shuffled)]
     halves = [float(np.percentile(found, 97.5) - np.percentile(found, 2.5)) / 2 for found in means]
-    sides_ = [Side(float(own.mean()), float(m.mean()), half) for own, m, half in zip((one, two), means, halves)]
+    first, second = (Side(float(own.mean()), float(m.mean()), half) for own, m, half in zip((one, two), means, halves))
     low, high = np.percentile(differences, [2.5, 97.5])
-    return Test("comet", comet.signature, *sides_, gap, float(low), float(high), *p_values)
+    return Test("comet", comet.signature, first, second, gap, float(low), float(high), p_values[0], p_values[1])
 
 
 def _interval(metric: Any, systems: Any, references: Any, options: Comparing) -> tuple[float, float]:

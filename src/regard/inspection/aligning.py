@@ -44,7 +44,7 @@ def chosen_head(model: Any, meta: Any) -> Head | None:
     names = [name for name in attentions(model) if is_cross(name)]
     told = meta.get(KEY) or {}
     if told.get("attention") in names:
-        return Head(**{key: told.get(key) for key in ("attention", "head", "agreement", "baseline")}, tokens=told["tokens"])
+        return Head(told["attention"], told.get("head"), told.get("agreement"), told.get("baseline"), told["tokens"])
     return Head(names[-1], None) if names else None
 
 

@@ -48,7 +48,7 @@ def offsets(weights: Tensor, reach: int = 32) -> Tensor:
 
 def overview(weights: Tensor) -> tuple[Tensor, Tensor]:
     """The largest and the mean weight of each cell of a grid of at most CELLS × CELLS: Float[H h w] each."""
-    size = tuple(min(CELLS, n) for n in weights.shape[1:])
+    size = (min(CELLS, weights.shape[1]), min(CELLS, weights.shape[2]))
     most = F.adaptive_max_pool2d(weights[None].float(), size)[0]
     return most, F.adaptive_avg_pool2d(weights[None].float(), size)[0]
 

@@ -74,7 +74,7 @@ def picture(trace: Trace, view: str = "align", kind: Literal["svg", "png"] = "sv
     if view not in VIEWS:
         raise UserError(f"no view is called {view!r}; there are {', '.join(VIEWS)}")
     fonts = ["DejaVu Sans", *_chinese()]
-    settings = {"svg.hashsalt": "regard", "svg.fonttype": "none", "font.family": fonts}
+    settings: Any = {"svg.hashsalt": "regard", "svg.fonttype": "none", "font.family": fonts}
     file = io.BytesIO()
     with rc_context(settings), _quiet(kind):
         figure = {"align": _align, "heads": _heads, "grid": _grid}[view](trace)

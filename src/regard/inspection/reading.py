@@ -173,7 +173,7 @@ def _input(loaded: Any, text: Any, kind: str) -> Reading:
 
 
 def _masked(loaded: Any, texts: tuple[str, ...]) -> Reading:
-    if len(texts) > 1:
+    if len(texts) != 1:
         raise UserError("a model of masked tokens takes one text, not a pair")
     tokenizer, device = loaded.tokenizer, loaded.model.device
     names = [] if tokenizer.mask is None else [tokenizer.piece(tokenizer.mask)]

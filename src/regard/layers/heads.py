@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -84,7 +84,7 @@ class TokenHead(nn.Module):
 
     def narrowed(self, ids: Tensor) -> Callable[[Tensor], Tensor]:
         """From hidden vectors Float[… D] to the logits of these tokens alone, Float[… N]."""
-        project, scale = self.project, self.scale
+        project, scale = cast(Any, self.project), self.scale
         if hasattr(project, "narrowed"):
             layer: Callable[[Tensor], Tensor] = project.narrowed(ids)
         else:

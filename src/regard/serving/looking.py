@@ -24,8 +24,8 @@ MOST_FACTOR = 10
 """Most that a head is scaled by."""
 SHELF_BYTES = 256 << 20
 """Bytes of all traces that are kept for later questions."""
-BYTES = {200: {"content": {"application/octet-stream": {}}}}
-PAGE = {200: {"content": {"text/html": {}}}}
+BYTES: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
+PAGE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/html": {}}}}
 
 
 class _Strict(Body):

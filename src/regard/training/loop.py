@@ -32,8 +32,8 @@ DIVERGED = 200
 """Updates in a row with a loss well above the first one's after which a training counts as lost."""
 
 OVERFLOWS = 100
-"""Updates in a row dropped because a gradient overflowed (fp16) after which a training counts as lost: each halves the factor
-of the loss, and seventeen make it less than one."""
+"""Updates in a row dropped because a gradient overflowed (fp16) after which a training counts as lost: each halves the
+factor of the loss, and seventeen make it less than one."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,8 @@ def _lost(run: Run, group: list[Batch], what: str) -> str:
     last = resume.found(run.output)
     back = f"the last good checkpoint is {last[-1]}" if last else "no checkpoint was written yet"
     half = ", or set training.precision to bf16, which does not end at 65,504" if run.scaler is not None else ""
-    return (
-        f"update {run.progress.step + 1}: {what}; batch of training lines {shown}; lower training.learning_rate{half}; {back}"
-    )
+    where = f"update {run.progress.step + 1}: {what}; batch of training lines {shown}"
+    return f"{where}; lower training.learning_rate{half}; {back}"
 
 
 class _Stop:
