@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -338,7 +338,8 @@ def main(arguments: list[str]) -> int:
         os.environ["REGARD_CACHE"] = str(place / "cache")
         os.chdir(place)
         report = Harness(place, its.seed, its.case).run(its.kills)
-    document = asdict(report) | {"kills": dict(report.kills), "total": report.kills.total(), "seed": its.seed}
+    facts = {name: dict(value) if isinstance(value, Counter) else value for name, value in vars(report).items()}
+    document = facts | {"total": report.kills.total(), "seed": its.seed}
     if its.json:
         write_json(its.json, document)
     told = ", ".join(f"{moment} {count}" for moment, count in report.kills.most_common())

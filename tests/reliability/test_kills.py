@@ -52,6 +52,7 @@ def test_s_cli_04_twice_leaves_at_once(capfd: pytest.CaptureFixture[str], kind: 
     """S-CLI-04: after the first, any of the signals ends the process as if nobody had asked for them; when a training is
     over they mean what they meant before."""
     three = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    hangs_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests too may be run by nohup
     before = [signal.getsignal(number) for number in three]
     with _Stop() as stop:
         assert stop.signal is None
@@ -59,4 +60,5 @@ def test_s_cli_04_twice_leaves_at_once(capfd: pytest.CaptureFixture[str], kind: 
         assert stop.signal == kind
         assert [signal.getsignal(number) for number in three] == [signal.SIG_DFL] * 3
     assert [signal.getsignal(number) for number in three] == before
+    signal.signal(signal.SIGHUP, hangs_up)
     assert "stopping after this update; once more to leave at once" in capfd.readouterr().err

@@ -30,7 +30,7 @@ def test_processes(slow: Any) -> None:
         ticket = engine.submit("slow", wish, follow, lambda n, text, value: heard.append((n, text or "")))
         found = ticket.result()
         assert [one.translation.text for one in found] == wanted
-        assert all(one.links[0] for one in found if one.translation.text.strip())
+        assert all(one.linked and one.linked[0] for one in found if one.translation.text.strip())
         for number, text in enumerate(wanted):
             assert text.startswith("".join(piece for n, piece in heard if n == number))
 

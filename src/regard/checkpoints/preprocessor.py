@@ -132,12 +132,13 @@ def _opened(image: Any, mode: str) -> Any:
     if Path(image).exists() and not Path(image).is_file():
         raise UserError(f"{image}: is not a file")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of sizes, which are looked at here
-            picture = Image.open(image)
-        if picture.width * picture.height > PIXELS:
-            raise UserError(f"{image}: has {picture.width}×{picture.height} pixels; {PIXELS:,} at most are read")
-        return picture.convert(mode)
+        with Path(image).open("rb") as file:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of sizes, which are looked at here
+                picture = Image.open(file)
+            if picture.width * picture.height > PIXELS:
+                raise UserError(f"{image}: has {picture.width}×{picture.height} pixels; {PIXELS:,} at most are read")
+            return picture.convert(mode)
     except UserError:
         raise
     except OSError as error:

@@ -92,9 +92,9 @@ def _main(arguments: Sequence[str]) -> int:
         print(_help())
         return 0
     if arguments[0] in ("-V", "--version"):
-        from importlib.metadata import version
+        import regard
 
-        print(f"regard {version('regard')}")
+        print(f"regard {regard.__version__}")
         return 0
     verb, rest = arguments[0], arguments[1:]
     if verb not in VERBS:

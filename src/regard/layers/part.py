@@ -37,7 +37,7 @@ def from_json(value: Any, where: str = "description") -> Any:
         return tuple(from_json(item, f"{where}[{i}]") for i, item in enumerate(value))
     if not isinstance(value, dict):
         return value
-    name = value.get("part", "")
+    name = value.get("part")
     cls = _PARTS.get(name) if isinstance(name, str) else None
     if cls is None:
         raise ValueError(f"{where}: unknown part {name!r}; known: {', '.join(sorted(_PARTS))}")
