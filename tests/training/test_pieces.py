@@ -26,6 +26,6 @@ def test_a_full_disk_is_an_oserror(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def full(*_: object, **__: object) -> None:
         raise CheckpointException("save", {0: (OSError(28, "No space left on device"), None)})  # type: ignore[dict-item]
 
-    monkeypatch.setattr(pieces.dcp, "save", full)
+    monkeypatch.setattr(pieces.state_dict_saver, "save", full)
     with pytest.raises(OSError, match="No space left"):
         pieces.save(tmp_path, {})
