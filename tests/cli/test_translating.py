@@ -51,12 +51,19 @@ def run(capsysbinary: pytest.CaptureFixture[bytes], *arguments: str, stdin: byte
     return code, out.decode("utf-8"), err.decode("utf-8")
 
 
-def test_a_document_by_its_name(upper: Upper, capsysbinary: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [[], ["--format", "auto"]])
+def test_a_document_by_its_name(upper: Upper, capsysbinary: Any, tmp_path: Path, more: list[str]) -> None:
     (tmp_path / "a.srt").write_bytes(b"\xef\xbb\xbf" + SRT.replace("\n", "\r\n").encode())
-    code, out, err = run(capsysbinary, "-i", str(tmp_path / "a.srt"), "--format", "auto", "-o", str(tmp_path / "b.srt"))
+    code, out, err = run(capsysbinary, "-i", str(tmp_path / "a.srt"), *more, "-o", str(tmp_path / "b.srt"))
     assert (code, out, err) == (0, "", "")
     assert (tmp_path / "b.srt").read_bytes().decode() == "\ufeff" + SRT.upper().replace("\n", "\r\n")
     assert upper.asked == ["Two dogs.", "A man."]
+
+
+@pytest.mark.parametrize(("name", "more"), [("a.txt", []), ("a.srt", ["--format", "lines"])])
+def test_lines_by_name_or_wish(upper: Upper, capsysbinary: Any, tmp_path: Path, name: str, more: list[str]) -> None:
+    (tmp_path / name).write_text("One. Two.\n\nThree.\n", encoding="utf-8")
+    assert run(capsysbinary, "-i", str(tmp_path / name), *more)[:2] == (0, "ONE. TWO.\n\nTHREE.\n")
 
 
 def test_a_document_from_stdin_to_stdout(upper: Upper, capsysbinary: Any) -> None:

@@ -45,7 +45,11 @@ _Unknown = Annotated[
     bool | None, Option("--replace-unknown", help="unknown tokens become the source word that was looked at")
 ]
 _Format = Annotated[
-    str | None, Option(help="translate a document in place: auto (by its name), text, srt, vtt, markdown, html or po")
+    str | None,
+    Option(
+        help="what the input is: lines, or a document to translate in place: text, srt, vtt, markdown, html or po;"
+        " auto goes by the file's name; default: auto for names of documents, else lines"
+    ),
 ]
 _Split = Annotated[str | None, Option(help="sentences or no: cut texts into sentences; default: those of documents alone")]
 _Parts = Annotated[
@@ -109,7 +113,7 @@ def command(
 
 def _translate(named: dict[str, Any]) -> None:
     """Do what the command line says."""
-    options, format = _asked(named), None if named["format"] is None else _format(named)
+    options, format = _asked(named), _format(named)
     if named["parts"] is not None or parts.place()[1] > 1:
         _in_parts(named, options)
         return
@@ -129,7 +133,7 @@ def _translate(named: dict[str, Any]) -> None:
 
 def _in_parts(named: dict[str, Any], options: dict[str, Any]) -> None:
     """The same for files of any size, in parts."""
-    if named["text"] or named["format"]:
+    if named["text"] or named["format"] not in (None, "lines"):
         raise UserError("--parts is for files of lines: give --input and --output, no texts and no --format")
     jobs, (rank, world) = parts.jobs_of(named["input"], named["output"]), parts.place()
     said = {"model": parts.whereabouts(named["model"]), "split": named["split"], "jsonl": named["jsonl"]}
@@ -152,10 +156,13 @@ def _in_parts(named: dict[str, Any], options: dict[str, Any]) -> None:
             )
 
 
-def _format(named: dict[str, Any]) -> str:
-    """The format of the document. UserError: texts are given as arguments."""
+def _format(named: dict[str, Any]) -> str | None:
+    """The format of the document; None for lines. UserError: texts are given as arguments."""
     from regard.text import formats
 
+    if named["format"] in (None, "lines"):
+        its = formats.told(named["input"] or "")
+        return its if named["format"] is None and its != "text" and named["parts"] is None else None
     if named["text"]:
         raise UserError("--format is for a document: give --input FILE or stdin, not texts")
     return formats.named(named["format"], named["input"])

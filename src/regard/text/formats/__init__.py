@@ -23,14 +23,19 @@ FORMATS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 """Name -> the file beside this one, its function, and the endings of files."""
 
 
+def told(path: str) -> str | None:
+    """The format that the ending of a file's name says."""
+    ending = PurePath(path).suffix.lower()
+    return next((name for name, (_, _, endings) in FORMATS.items() if ending in endings), None)
+
+
 def named(name: str, path: str | None = None) -> str:
     """The name of a format; "auto" goes by the ending of a file. UserError says what there is."""
     if name in FORMATS:
         return name
     if name != "auto":
         raise UserError(f"there is no format {name!r}; known: auto, {', '.join(FORMATS)}")
-    ending = PurePath(path or "").suffix.lower()
-    found = next((one for one, (_, _, endings) in FORMATS.items() if ending in endings), None)
+    found = told(path or "")
     if found is None:
         raise UserError(f"the name {path or '(stdin)'} does not tell the format: say --format {'|'.join(FORMATS)}")
     return found
