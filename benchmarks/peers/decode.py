@@ -9,6 +9,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,10 @@ def of_regard(its: argparse.Namespace, ids: Answers) -> Callable[[], Answers]:
         found = [run_job(job, translator.model, group, None, pool) for group in groups]
         return [answers[0].ids for group in found for answers in group]
 
-    run_job(job, translator.model, ids[:8], None, pool)
+    for _ in range(its.workers):  # each process has its first batch
+        if its.workers > 1:
+            pool.wait()
+        run_job(replace(job, batch_tokens=1), translator.model, ids[:8], None, pool)
     return run
 
 

@@ -192,6 +192,12 @@ class Workers:
         spawn = torch.multiprocessing.get_context("spawn")
         self.count = count or cores()
         self.pool = ProcessPoolExecutor(self.count, spawn, _begin, (model,))
+        self.started = [self.pool.submit(int) for _ in range(self.count)]  # all start now, not each when it is first needed
+
+    def wait(self) -> None:
+        """Until all processes are there."""
+        for one in self.started:
+            one.result()
 
     def answers(self, job: Job, tasks: Iterable[Task]) -> Iterator[list[list[Hypothesis]]]:
         """Those to each batch, in order."""
