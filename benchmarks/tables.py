@@ -1,7 +1,7 @@
 """Figures from JSON into the pages: `python -m benchmarks tables benchmarks/results/*.json`.
 
 A page keeps a table between `<!-- figures: NAME -->` and `<!-- end -->`; NAME is the file's without its ending. Both
-languages are written, and for training and decoding a plot beside the pages, docs/en/speed-NAME.svg, that both show.
+languages are written, and for training and decoding a plot that both show, docs/pictures/NAME.svg.
 """
 
 from __future__ import annotations
@@ -69,9 +69,10 @@ def _ratios(report: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 def _about(report: dict[str, Any], language: str) -> str:
     its = report["machine"]
-    versions = ", ".join(f"{name} {number}" for name, number in (report.get("versions") or {}).items())
-    told = f"{its['cpu']}, {its['cores']} " + ("cores" if language == "en" else "核") + f", torch {its['torch']}"
-    return f"\n{told}" + (f"; {versions}" if versions else "") + ("." if language == "en" else "。") + "\n"
+    comma, cores, semicolon, stop = (", ", "cores", "; ", ".") if language == "en" else ("，", "核", "；", "。")
+    versions = comma.join(f"{name} {number}" for name, number in (report.get("versions") or {}).items())
+    told = comma.join([its["cpu"], f"{its['cores']} {cores}", f"torch {its['torch']}"])
+    return f"\n{told}" + (semicolon + versions if versions else "") + f"{stop}\n"
 
 
 def reports(name: str, document: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -120,13 +121,17 @@ def main(arguments: list[str]) -> int:
     for path in options.files:
         document = json.loads(path.read_text(encoding="utf-8"))
         for name, report in reports(path.stem, document).items():
+            drawn = report.get("benchmark") in ("train", "decode")
+            picture = f"\n![{name}](../pictures/{name}.svg)\n" if drawn else ""
             pages = [page for language in ("en", "zh") for page in sorted((options.docs / language).glob("*.md"))]
             placed = [
-                write(page, name, table(report, page.parent.name) + _about(report, page.parent.name)) for page in pages
+                write(page, name, table(report, page.parent.name) + _about(report, page.parent.name) + picture)
+                for page in pages
             ]
             if not any(placed):
                 print(f"{name}: no page has a place for it")
                 continue
-            if report.get("benchmark") in ("train", "decode"):
-                plot(report, options.docs / "en" / f"{name}.svg")
+            if drawn:
+                (options.docs / "pictures").mkdir(exist_ok=True)
+                plot(report, options.docs / "pictures" / f"{name}.svg")
     return 0

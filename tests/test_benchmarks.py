@@ -54,7 +54,8 @@ def test_figures_become_tables_and_plots(bench: Any, tmp_path: Path) -> None:
     assert page.startswith("a\n")
     assert page.endswith("b\n")
     assert "目标词元/秒" in (tmp_path / "zh" / "speed.md").read_text(encoding="utf-8")
-    assert (tmp_path / "en" / "train.svg").is_file()
+    assert "(../pictures/train.svg)" in page
+    assert (tmp_path / "pictures" / "train.svg").is_file()
 
 
 @pytest.mark.parametrize("kind", ["transformer", "rnn"])

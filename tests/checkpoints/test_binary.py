@@ -78,8 +78,14 @@ def test_every_cut_is_noticed(tmp_path):
             file(4, ARRAYS).replace(struct.pack("<BI", 0, 24), struct.pack("<BI", 0, 20)),
             "20 bytes, which do not fit its shape",
         ),
+        (file(6, ARRAYS).replace(b"a/eight", b"a/\night"), "a name holds 'a/\\night'"),
+        (
+            struct.pack("<I", 6) + text("S") + struct.pack("<II", 7, 1) + text("none")
+            + struct.pack("<B3IBI", 3, 0, 2**32 - 1, 2**32 - 1, 0, 0) + struct.pack("<I", 0),
+            "0 bytes, which do not fit its shape 0×4294967295×4294967295",
+        ),
     ],
-)
+)  # fmt: skip
 def test_damage_is_told_in_one_line(tmp_path, content, words):
     (tmp_path / "model.bin").write_bytes(content)
     with pytest.raises(UserError) as error:

@@ -172,3 +172,10 @@ def test_dropout_falls_on_weights_in_training_alone():
 def test_sizes_that_do_not_fit_are_refused(its):
     with pytest.raises(ValueError, match="multiple"):
         its.build(8)
+
+
+@pytest.mark.parametrize("num_kv_heads", [0, 3, -1])
+def test_heads_of_keys_that_do_not_go_round(num_kv_heads: int) -> None:
+    """None alone stands for as many as there are heads of queries: a folder that says 0 is refused."""
+    with pytest.raises(ValueError, match=f"num_heads 4 is not a multiple of num_kv_heads {num_kv_heads}"):
+        Attention(num_heads=4, num_kv_heads=num_kv_heads).build(8)

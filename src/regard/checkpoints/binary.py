@@ -13,6 +13,7 @@ before version 3 there were no aliases.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -81,9 +82,12 @@ class _Reader:
     def text(self) -> str:
         raw = self.bytes(self.number("H"))
         try:
-            return raw.removesuffix(b"\0").decode("utf-8")
+            found = raw.removesuffix(b"\0").decode("utf-8")
         except UnicodeDecodeError:
             raise UserError(f"{self.path}: a name is not UTF-8; it is damaged or no {NAME} of CTranslate2") from None
+        if found and not found.isprintable():
+            raise UserError(f"{self.path}: a name holds {found[:40]!a}; it is damaged or no {NAME} of CTranslate2")
+        return found
 
     def array(self, version: int) -> tuple[str, Tensor]:
         name = self.text()
@@ -93,8 +97,8 @@ class _Reader:
         if kind not in known:
             raise UserError(f"{self.path}: {name} has the unknown type {kind}")
         size *= 1 if version >= 4 else kind
-        count = torch.Size(shape).numel()
-        if count * known[kind].itemsize != size:
+        strides = math.prod(max(length, 1) for length in shape)  # also of an array without numbers, which torch computes
+        if math.prod(shape) * known[kind].itemsize != size or strides > 2**48:
             raise UserError(f"{self.path}: {name} has {size} bytes, which do not fit its shape {'×'.join(map(str, shape))}")
         raw = bytearray(self.bytes(size))
         flat = torch.frombuffer(raw, dtype=known[kind]) if raw else torch.empty(0, dtype=known[kind])

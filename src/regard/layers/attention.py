@@ -131,8 +131,8 @@ class MultiHeadAttention(nn.Module):
         if its.head_dim is None and d_model % its.num_heads:
             raise ValueError(f"d_model {d_model} is not a multiple of num_heads {its.num_heads}")
         self.mask, self.cross = its.mask, its.cross
-        self.num_heads, self.num_kv_heads = its.num_heads, its.num_kv_heads or its.num_heads
-        if self.num_heads % self.num_kv_heads:
+        self.num_heads, self.num_kv_heads = its.num_heads, its.num_heads if its.num_kv_heads is None else its.num_kv_heads
+        if self.num_kv_heads < 1 or self.num_heads % self.num_kv_heads:
             raise ValueError(f"num_heads {self.num_heads} is not a multiple of num_kv_heads {self.num_kv_heads}")
         self.head_dim = its.head_dim or d_model // its.num_heads
         inner, shared = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
