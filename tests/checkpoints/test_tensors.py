@@ -45,6 +45,10 @@ def test_shards_with_an_index(tmp_path, arguments):
     (tmp_path / shards[1]).unlink()
     with pytest.raises(UserError, match=f"names {shards[1]}, which is missing"):
         load_model(tmp_path)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(index.read_text(encoding="utf-8").replace(shards[1], "a" * 300 + ".safetensors"), encoding="utf-8")
+    with pytest.raises(UserError, match="File name too long"):
+        load_model(tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore")

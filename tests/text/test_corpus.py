@@ -134,6 +134,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatc
         ("a.tsv", "one\tun\nonly\n", "a.tsv:2: has 1 column, at least 2 with tabs between are needed"),
         ("a.tsv", "", "a.tsv: holds no pairs"),
         ("a.jsonl", '{"en": "a", "fr": "b"}\nnonsense\n', "a.jsonl:2: is not JSON"),
+        ("a.jsonl", "[" * 100_000 + "\n", "a.jsonl:1: is not JSON"),
         ("a.jsonl", '{"en": "a", "de": "b"}\n', "a.jsonl:1: has 'en', 'de'; 'en' and 'fr' are needed"),
         ("a.jsonl", '{"en": "a", "fr": null}\n', "a.jsonl:1: 'en' and 'fr' must both be text"),
         ("a.jsonl", '["a", "b"]\n', "a.jsonl:1: is not an object"),

@@ -270,7 +270,7 @@ def _listed(path: Path) -> list[str]:
     try:
         text = path.read_bytes().decode("utf-8")  # not read_text, which takes a lone carriage return for the end of a line
         tokens = json.loads(text) if path.suffix == ".json" else text.removesuffix("\n").split("\n")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from None
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         raise UserError(f"{path}: should be a list of tokens")

@@ -70,9 +70,9 @@ class TensorFiles:
         raise UserError(f"{folder}: there is no {FILE} in this folder")
 
     def _open(self, path: Path) -> None:
-        if path.exists() and not path.is_file():
-            raise UserError(f"{path}: is not a file")
         try:
+            if path.exists() and not path.is_file():
+                raise UserError(f"{path}: is not a file")
             file = safe_open(path, framework="pt", device="cpu")
             for name in file.keys():  # noqa: SIM118 - not a dictionary
                 self._files[name] = file

@@ -73,7 +73,7 @@ def reranked(translator: Any, path: str, device: str | None = None) -> Any:
     try:
         told = json.loads(Path(path).read_text(encoding="utf-8"))
         version, models, weights, count = (told[key] for key in ("version", "models", "weights", "candidates"))
-    except (ValueError, KeyError, TypeError, UnicodeDecodeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise UserError(f"{path}: is not a file that regard rerank wrote") from None
     if version != VERSION:
         raise UserError(f"{path}: version {version}; this regard reads version {VERSION}")

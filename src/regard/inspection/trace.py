@@ -174,7 +174,7 @@ class Trace(Value):
             document = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{path}: is not a trace (JSON: {error})") from None
         return cls.of(document, str(path))
 

@@ -182,7 +182,7 @@ def _jsonl(path: Path, source: str, target: str) -> Iterator[Pair]:
             continue
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # nested without end
             raise UserError(f"{path}:{number}: is not JSON ({error}); JSONL has one object a line") from None
         yield Pair(*_sides(record, source, target, f"{path}:{number}"), number)
 

@@ -232,7 +232,7 @@ def _bytes(path: Path) -> bytes:
 def _read(path: Path) -> dict[str, int]:
     try:
         found = json.loads(_bytes(path).decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: is not JSON ({error})") from None
     if not isinstance(found, dict) or not found or not all(type(number) is int for number in found.values()):
         raise UserError(f"{path}: should be an object of pieces with their numbers")
