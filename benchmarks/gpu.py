@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from benchmarks.measure import figures, machine, ratios, summary, told
+from benchmarks.peers.common import halves
 
 TRANSLATION = {"vocab_size": 32000, "num_layers": 6, "d_model": 512, "d_ff": 2048, "num_heads": 8}
 LANGUAGE = {"vocab_size": 32000, "num_layers": 24, "d_model": 1024, "d_ff": 2816, "num_heads": 16, "num_kv_heads": 16}
@@ -107,18 +108,14 @@ def translation(its: Bench) -> dict[str, Any]:
     rows, size, device = max(1, its.tokens // width), shape["vocab_size"], its.device
     source, target = (torch.randint(4, size, (rows, width), device=device) for _ in range(2))
     ours = models.find("transformer").describe(**shape).build().to(device).train()
-    halves = {
-        f"{side}_{key}": value
-        for side in ("encoder", "decoder")
-        for key, value in (
-            ("layers", shape["num_layers"]),
-            ("attention_heads", shape["num_heads"]),
-            ("ffn_dim", shape["d_ff"]),
-        )
-    }
     marks = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 2}
     config = MarianConfig(
-        vocab_size=size, decoder_vocab_size=size, d_model=shape["d_model"], activation_function="relu", **marks, **halves
+        vocab_size=size,
+        decoder_vocab_size=size,
+        d_model=shape["d_model"],
+        activation_function="relu",
+        **marks,
+        **halves(shape),
     )
     theirs = MarianMTModel(config).to(device).train()
 
@@ -217,17 +214,8 @@ def decoding(its: Bench) -> dict[str, Any]:
         "decoder_start_token_id": 2,
         "forced_eos_token_id": None,
     }
-    halves = {
-        f"{side}_{key}": value
-        for side in ("encoder", "decoder")
-        for key, value in (
-            ("layers", shape["num_layers"]),
-            ("attention_heads", shape["num_heads"]),
-            ("ffn_dim", shape["d_ff"]),
-        )
-    }
     size = shape["vocab_size"]
-    config = MarianConfig(vocab_size=size, decoder_vocab_size=size, d_model=shape["d_model"], **marks, **halves)
+    config = MarianConfig(vocab_size=size, decoder_vocab_size=size, d_model=shape["d_model"], **marks, **halves(shape))
     theirs = MarianMTModel(config).to(device, its.type).eval()
     found = {}
     for beams in (1, 5):

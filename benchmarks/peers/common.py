@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,12 @@ from torch import Tensor, nn
 from benchmarks.measure import Run, gemm_rate, peak
 
 SEGMENT = 5
+
+
+def halves(shape: dict[str, Any]) -> dict[str, Any]:
+    """A shape as transformers' configurations of encoder-decoders say it."""
+    told = {"layers": shape["num_layers"], "attention_heads": shape["num_heads"], "ffn_dim": shape["d_ff"]}
+    return {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in told.items()}
 
 
 class Data:

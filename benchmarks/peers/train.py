@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.measure import Run, gemm_rate, peak
-from benchmarks.peers.common import SEGMENT, Data, measured, plain_loop
+from benchmarks.peers.common import SEGMENT, Data, halves, measured, plain_loop
 
 
 class TorchTransformer(nn.Module):
@@ -64,15 +64,6 @@ def marian(data: Data, shape: dict[str, Any]) -> Any:
     from transformers import MarianConfig, MarianMTModel
 
     d, p = shape["d_model"], shape["dropout"]
-    sides = {
-        f"{side}_{key}": value
-        for side in ("encoder", "decoder")
-        for key, value in (
-            ("layers", shape["num_layers"]),
-            ("attention_heads", shape["num_heads"]),
-            ("ffn_dim", shape["d_ff"]),
-        )
-    }
     rates = {"dropout": p, "attention_dropout": p, "activation_dropout": p}
     size = len(data.pieces)
     return MarianMTModel(
@@ -91,7 +82,7 @@ def marian(data: Data, shape: dict[str, Any]) -> Any:
             decoder_start_token_id=data.bos,
             forced_eos_token_id=None,
             init_std=d**-0.5,
-            **sides,
+            **halves(shape),
             **rates,
         )
     )

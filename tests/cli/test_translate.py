@@ -196,29 +196,13 @@ def test_what_should_not_go_unnoticed_s_beam_08_s_data_07(upper: Upper, capsysbi
     assert len(err.strip().split("\n")) == 10 + 1 + 1 + 3
 
 
-SCRIPT = """
-import sys, types
-fake = types.ModuleType("regard.translator")
-class T:
-    source = text = ""; score = log_prob = 0.0; finished = True; unknown = truncated = 0; alternatives = unkept = flags = ()
-    def __init__(self, text): self.source, self.text = text, text.upper()
-class M:
-    def translate(self, texts, **options): return [T(text) for text in texts]
-fake.load = lambda *given: M()
-sys.modules["regard.translator"] = fake
-from regard import cli
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it
-code = cli.main(["translate", "folder", *sys.argv[1:]])
-assert "torch" not in sys.modules
-sys.exit(code)
-"""
+SCRIPT = str(Path(__file__).with_name("capitals.py"))
 
 
 def program(*arguments: str, **environment: str) -> subprocess.Popen[bytes]:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHONUTF8", "PYTHONIO"))}
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    return subprocess.Popen([sys.executable, "-c", SCRIPT, *arguments], env=env | environment, **pipes)
+    return subprocess.Popen([sys.executable, SCRIPT, *arguments], env=env | environment, **pipes)
 
 
 @pytest.mark.parametrize("arguments", [[], ["żółć"]])

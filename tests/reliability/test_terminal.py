@@ -25,19 +25,7 @@ from regard.errors import UserError
 from regard.text.lines import LONGEST
 
 ROOT = Path(__file__).resolve().parents[2]
-FAKE = """
-import sys, types
-fake = types.ModuleType("regard.translator")
-class T:
-    source = text = ""; score = log_prob = 0.0; finished = True; unknown = truncated = 0; alternatives = unkept = flags = ()
-    def __init__(self, text): self.source, self.text = text, text.upper()
-class M:
-    def translate(self, texts, **options): return [T(text) for text in texts]
-fake.load = lambda *given: M()
-sys.modules["regard.translator"] = fake
-from regard import cli
-sys.exit(cli.main(["translate", "folder", *sys.argv[1:]]))
-"""
+FAKE = (ROOT / "tests" / "cli" / "capitals.py").read_text(encoding="utf-8")
 COLOUR = re.compile(rb"\x1b\[[0-9;]*[1-9][0-9;]*m")
 
 
