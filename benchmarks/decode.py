@@ -1,8 +1,9 @@
 """Decoding: the same weights and sentences in regard, transformers' generate and CTranslate2, in batches or one at a time.
 
 `python -m benchmarks decode MODEL`: the folder of a translator that transformers opens and CTranslate2 computes. A system is
-NAME[:VARIANT]@PROCESSESxTHREADS, such as regard:int8+shortlist@2x1 or ctranslate2:int8@1x2. Answers are scored, so that what
-a faster way costs is seen beside it; peaks of memory are those of the process that asks.
+NAME[:VARIANT]@PROCESSESxTHREADS[/BATCH], such as regard:int8+shortlist@2x1 or ctranslate2:int8@1x2/4096; without BATCH,
+--batch-tokens holds. Answers are scored, so that what a faster way costs is seen beside it; peaks of memory are those of the
+process that asks.
 """
 
 from __future__ import annotations
@@ -71,8 +72,9 @@ class Scene:
         self.versions: dict[str, str] = {}
 
     def system(self, name: str) -> Callable[[], Run]:
-        """A run of NAME[:VARIANT]@PROCESSESxTHREADS."""
+        """A run of NAME[:VARIANT]@PROCESSESxTHREADS[/BATCH]."""
         what, _, how = name.partition("@")
+        how, _, batch = how.partition("/")
         engine, _, variant = what.partition(":")
         processes, _, threads = (how or "1x1").partition("x")
         python, model = sys.executable, str(self.options.model)
@@ -83,7 +85,7 @@ class Scene:
             model = str(self._exported())
         told = ["--system", engine, "--model", model, "--variant", variant, "--ids", str(self.folder / "ids.json")]
         told += ["--answers", str(self._answers(name)), "--workers", processes, "--threads", threads]
-        told += ["--beams", str(self.options.beams), "--batch-tokens", str(self.options.batch_tokens)]
+        told += ["--beams", str(self.options.beams), "--batch-tokens", batch or str(self.options.batch_tokens)]
         return lambda: call(python, WORKER, *told)
 
     def bleu(self, name: str) -> float:
@@ -100,7 +102,7 @@ class Scene:
         return round(sum(one == two for one, two in pairs) / len(pairs), 4)
 
     def _answers(self, name: str) -> Path:
-        return self.folder / f"{name.replace(':', '-').replace('@', '-')}.answers.json"
+        return self.folder / f"{name.translate(str.maketrans(':@/', '---'))}.answers.json"
 
     def _read(self, name: str) -> list[list[int]]:
         return json.loads(self._answers(name).read_text(encoding="utf-8"))

@@ -129,7 +129,7 @@ class Model(nn.Module):
         """Read tokens Int[R T] through a state: logits Float[R V] after the last of them. layout: where the tokens
         stand; None: unpadded, after what the state has read."""
         layout = Layout.unpadded(tokens.shape[1], state.length, tokens.device) if layout is None else layout
-        return self.head(self.decoder(tokens, state, layout)[:, -1:], layout).logits[:, 0]
+        return self.head.step(self.decoder(tokens, state, layout)[:, -1])
 
     def forward(
         self,

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from regard.layers.kernels import CHUNK, Dropout, linear_cross_entropy, slow_linear_cross_entropy
+from regard.layers import kernels
+from regard.layers.kernels import CHUNK, Dropout, linear_cross_entropy, prepared_linear, slow_linear_cross_entropy
 
 
 @pytest.mark.parametrize("p", [0.1, 0.15, 0.3, 0.5, 0.999])
@@ -118,3 +119,30 @@ def test_only_wanted_gradients_are_made():
     linear_cross_entropy(x, weight, None, torch.tensor([1, 2, 3])).backward()
     assert weight.grad.isfinite().all()
     assert x.grad is None
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [1, 5, 70])
+def test_a_prepared_weight_gives_what_the_layer_gives(rows, bias, monkeypatch):
+    monkeypatch.setattr(kernels, "OUTPUTS", 64)
+    torch.manual_seed(rows)
+    layer, x = torch.nn.Linear(24, 64, bias), torch.randn(rows, 24)
+    with torch.no_grad():
+        for change in (None, lambda: layer.weight.mul_(2.0), lambda: setattr(layer.weight, "data", torch.randn(64, 24))):
+            if change is not None:  # what was prepared of the old weight is not used
+                change()
+            for _ in range(2):
+                torch.testing.assert_close(prepared_linear(x, layer), layer(x), rtol=1e-5, atol=1e-5)
+    assert layer.weight in kernels._PREPARED
+    assert prepared_linear(x, layer).requires_grad  # with gradients it is the layer itself
+
+
+def test_what_cannot_be_prepared_is_left_to_the_layer(monkeypatch):
+    monkeypatch.setattr(kernels, "OUTPUTS", 64)
+    with torch.inference_mode():
+        made = torch.nn.Linear(8, 64)
+        for layer, x in ((torch.nn.Linear(8, 63), torch.randn(2, 8)), (made, torch.randn(2, 8))):
+            assert torch.equal(prepared_linear(x, layer), layer(x))
+            assert layer.weight not in kernels._PREPARED
+        double = torch.nn.Linear(8, 64).double()
+        assert torch.equal(prepared_linear(torch.ones(2, 8).double(), double), double(torch.ones(2, 8).double()))

@@ -57,6 +57,37 @@ def largest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return value, torch.where(spot < count * BLOCK, place, spot + (body.shape[1] - count) * BLOCK)
 
 
+def extensions(logits: Tensor, total: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor] | None:
+    """The `count` best continuations of each sentence's beams, for wide logits Float[A·w V] on a CPU: their log-probability
+    with all that was written before, their places beam·V + token, and their own log-probability, Float|Int[A count]. total:
+    Float[A w], of what was written before.
+
+    Looks at the blocks that can hold one of a sentence's best; otherwise the best of each beam would have to be found first.
+    None where the slow way is to be taken: few numbers, or equals among the best, of which the first counts."""
+    rows, width = total.numel(), total.shape[1]
+    if not _wide(logits) or 4 * (count + 1) * BLOCK > width * logits.shape[1]:
+        return None
+    logs = logits.log_softmax(1)
+    body, rest = _blocks(logs)
+    blocks, before = body.amax(2), total.reshape(rows, 1)
+    chosen = (blocks + before).view(len(total), -1).topk(count + 1, 1, sorted=False).indices
+    beam, block = chosen // blocks.shape[1], chosen % blocks.shape[1]
+    row = beam + torch.arange(len(total))[:, None] * width
+    near = (_taken(body.flatten(0, 1)[None], (row * blocks.shape[1] + block).view(1, -1))).view(*chosen.shape, BLOCK)
+    near = near + before[row]
+    value, spot = torch.cat([near.flatten(1), (rest + before).view(len(total), -1)], 1).topk(count + 1, 1)
+    if bool(((value[:, 1:] == value[:, :-1]) & (value[:, 1:] > -math.inf)).any()):
+        return None
+    value, spot = value[:, :count], spot[:, :count]
+    inside = spot.clamp(max=near[0].numel() - 1)
+    place = beam.gather(1, inside // BLOCK) * logits.shape[1] + block.gather(1, inside // BLOCK) * BLOCK + inside % BLOCK
+    if rest.shape[1]:
+        over = (spot - near[0].numel()).clamp(min=0)
+        last = over // rest.shape[1] * logits.shape[1] + body.shape[1] * BLOCK + over % rest.shape[1]
+        place = torch.where(spot < near[0].numel(), place, last)
+    return value, place, logs.view(len(total), -1).gather(1, place)
+
+
 def log_probs(logits: Tensor, norm: Tensor | None, tokens: Tensor) -> Tensor:
     """Log-probabilities of tokens Int[R C]. norm: Float[R], log of the sum of exp(logits) before some were forbidden; None
     where none were (log_softmax is then the fastest way)."""

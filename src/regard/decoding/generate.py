@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from regard.decoding.banks import Demand
+from regard.decoding.context import after_given
 from regard.decoding.options import Hypothesis, Search
 from regard.decoding.progress import Tell
 from regard.decoding.search import search
@@ -22,7 +23,7 @@ from regard.errors import UserError
 from regard.layers.memory import keep_memory
 from regard.layout import Layout
 
-BATCH_TOKENS = 2048
+BATCH_TOKENS = 4096
 LONGEST = 1024
 """Most tokens of a source that are read, whatever the model's own limit: attention's memory grows with their square."""
 WINDOW = 2048
@@ -32,7 +33,8 @@ WINDOW = 2048
 class Job:
     """What all batches of one call share. batch_tokens: source tokens of a batch, padding counted. first: the number of the
     first source, for sampling. tell(number, ids): called with tokens of an answer as they become certain (see `search`).
-    shortlist: of the target vocabulary, or None."""
+    shortlist: of the target vocabulary, or None. given: for each source of the call what its decoder reads before it begins
+    (`regard.decoding.context`), () for nothing."""
 
     options: Search
     bos: int
@@ -41,6 +43,7 @@ class Job:
     first: int = 0
     tell: Tell | None = None
     shortlist: Shortlist | None = None
+    given: Sequence[Sequence[int]] = ()
 
     def __post_init__(self) -> None:
         if self.batch_tokens < 1:
@@ -138,6 +141,7 @@ def _window(model: Any, chunk: list[Pair], job: Job, done: int, pool: Workers | 
     nothing = ([], [job.eos]) if model.encoder is not None else ([],)
     full = [n for n, (source, _) in enumerate(chunk) if list(source) not in nothing]
     groups = [[full[n] for n in group] for group in batches([min(len(chunk[n][0]), most) for n in full], job.batch_tokens)]
+    groups = [part for group in groups for part in _alike(group, job, done)]
     tasks = [
         ([_cut(chunk[n][0], most, job.eos) for n in group], [chunk[n][1] for n in group], [done + n for n in group])
         for group in groups
@@ -148,6 +152,16 @@ def _window(model: Any, chunk: list[Pair], job: Job, done: int, pool: Workers | 
             cut = len(chunk[n][0]) > most
             answers[n] = [replace(h, source_cut=True) for h in hypotheses] if cut else hypotheses
     return answers
+
+
+def _alike(group: list[int], job: Job, done: int) -> list[list[int]]:
+    """The sources of a group whose decoders have read as much before, together."""
+    if not job.given:
+        return [group]
+    parts: dict[int, list[int]] = {}
+    for n in group:
+        parts.setdefault(len(job.given[done + n - job.first]), []).append(n)
+    return list(parts.values())
 
 
 def _cut(source: Sequence[int], most: int, eos: int) -> Sequence[int]:
@@ -165,6 +179,8 @@ def _answer(model: Any, job: Job, task: Task) -> list[list[Hypothesis]]:
         ids[row, ids.shape[1] - len(source) if left else 0 :][: len(source)] = torch.as_tensor(source)
     layout = Layout.padded(lengths, left=left, device=model.device)
     forced = prefix if any(prefix) else None
+    given = [job.given[number - job.first] for number in numbers] if job.given else []
+    model = after_given(model, given, job.options)
     tell, options, marks = job.tell, job.options, (job.bos, job.eos)
     short = None
     if job.shortlist is not None:

@@ -21,7 +21,8 @@ from regard.decoding.best import best_of
 from regard.decoding.constraints import Constraints
 from regard.decoding.options import Hypothesis
 from regard.decoding.progress import Progress
-from regard.decoding.search import Beams, Cover, Reader
+from regard.decoding.search import Beams, Reader
+from regard.decoding.watch import Cover
 from regard.errors import UserError
 
 

@@ -19,12 +19,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.decoding.banks import Demand
-from regard.decoding.best import best_of, first_of, log_probs
+from regard.decoding.best import best_of, extensions, first_of, log_probs
 from regard.decoding.constraints import Constraints
 from regard.decoding.options import Hypothesis, Search
 from regard.decoding.progress import Progress, Tell
 from regard.decoding.sampling import Sampler, draws
-from regard.decoding.watch import Watch, coverage, watching
+from regard.decoding.watch import Cover, watching
 from regard.errors import UserError
 from regard.layout import Layout
 
@@ -249,22 +249,6 @@ def _hypothesis(
     return Hypothesis(ids[:-1] if finished else ids, options.score(log_prob, len(ids)) + more, log_prob, logs, finished)
 
 
-class Cover:
-    """How much of its source each beam has looked at. real: Bool[S T] of the sources."""
-
-    def __init__(self, watch: Watch, real: Tensor, penalty: float) -> None:
-        self.watch, self.real, self.penalty = watch, real, penalty
-        self.seen = torch.zeros(real.shape, device=real.device)
-
-    def look(self) -> None:
-        """Add what was looked at in the last step."""
-        self.seen = self.seen + self.watch.step
-
-    def bonus(self, beams: Tensor, sentences: Tensor) -> list[float]:
-        """What the coverage of these beams, of these sentences of the whole batch, adds to their scores."""
-        return (self.penalty * coverage(self.seen[beams], self.real[sentences])).tolist()
-
-
 class Beams:
     """Beam search over one batch. Tensors have a row a sentence (A of them are left) or a row a beam (A × w, the w
     beams of a sentence next to each other: one at the beginning, then num_beams)."""
@@ -316,7 +300,13 @@ class Beams:
         """For each sentence the 2 × num_beams best extensions, Float|Int[A 2K] each: log-probability of the whole, beam
         (from 0 in its sentence), token, log-probability of the token. Minus infinity where there are not so many."""
         norm, count = None, 2 * self.options.num_beams
-        if self.constraints.acts(step):
+        acts = self.constraints.acts(step)
+        found = None if acts else extensions(logits, self.total, count)
+        if found is not None:
+            best, place, log = found
+            self._sound(best)
+            return best, place // logits.shape[1], place % logits.shape[1], log
+        if acts:
             norm = logits.logsumexp(1)
             logits = self.constraints.apply(logits, norm, self.ids, self.sentence.repeat_interleave(self.width))
         value, token = best_of(logits, count)
@@ -329,14 +319,18 @@ class Beams:
         if missing:
             whole = functional.pad(whole, (0, missing), value=-math.inf)
         best, place = best_of(whole, count)
-        if bool(best[:, 0].isnan().any()):  # NaN counts as the largest
-            raise UserError(BROKEN)
+        self._sound(best)
         if phrases is not None:
             over = [bound == step + 1 for bound in self.bound.tolist()]
             phrases.choose(whole, token.reshape(len(whole), -1), best, place, over)
         inside = place.clamp(max=whole.shape[1] - missing - 1)
         token, log = (t.reshape(len(self.sentence), -1).gather(1, inside) for t in (token, log))
         return best, inside // value.shape[1], token, log
+
+    @staticmethod
+    def _sound(best: Tensor) -> None:
+        if bool(best[:, 0].isnan().any()):  # NaN counts as the largest
+            raise UserError(BROKEN)
 
     def _collect(self, finish: Tensor, best: Tensor, parent: Tensor, token: Tensor, log: Tensor) -> None:
         """Take the candidates marked in Bool[A 2K] into the pools, in the order of their log-probability."""

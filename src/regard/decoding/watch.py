@@ -90,3 +90,19 @@ def most_attended(model: Any, source: Sequence[int], ids: Sequence[int], bos: in
             model.step(token.view(1, 1), state)
             rows.append(watch.step[0, : len(source) - 1])
     return torch.stack(rows).argmax(1).tolist()
+
+
+class Cover:
+    """How much of its source each beam has looked at. real: Bool[S T] of the sources."""
+
+    def __init__(self, watch: Watch, real: Tensor, penalty: float) -> None:
+        self.watch, self.real, self.penalty = watch, real, penalty
+        self.seen = torch.zeros(real.shape, device=real.device)
+
+    def look(self) -> None:
+        """Add what was looked at in the last step."""
+        self.seen = self.seen + self.watch.step
+
+    def bonus(self, beams: Tensor, sentences: Tensor) -> list[float]:
+        """What the coverage of these beams, of these sentences of the whole batch, adds to their scores."""
+        return (self.penalty * coverage(self.seen[beams], self.real[sentences])).tolist()

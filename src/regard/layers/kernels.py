@@ -1,6 +1,7 @@
 """Fast bodies, each with the slow twin that defines it. The only file that looks at hardware.
 
-`dropout` beside torch's, `linear_cross_entropy` beside `slow_linear_cross_entropy`, `grouped_linear` likewise.
+`dropout` beside torch's, `linear_cross_entropy` beside `slow_linear_cross_entropy`, `grouped_linear` likewise,
+`prepared_linear` beside torch's linear.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.weak import WeakIdKeyDictionary
 
 CHUNK = {"cpu": 512, "cuda": 4096}
 """Rows of logits alive at once: on a CPU 512 x 8,000 floats stay within the last cache."""
@@ -120,6 +122,26 @@ def linear_cross_entropy(x: Tensor, weight: Tensor, bias: Tensor | None, ids: Te
         if x.dtype == torch.float64:
             return slow_linear_cross_entropy(x, weight, bias, ids, smoothing)
         return _LinearCrossEntropy.apply(x, weight, bias, ids, smoothing)
+
+
+_PREPARED: Any = WeakIdKeyDictionary()
+OUTPUTS = 2048
+"""A weight of fewer outputs is not worth preparing."""
+
+
+def prepared_linear(x: Tensor, layer: nn.Linear) -> Tensor:
+    """`layer(x)` for few rows Float[R D] at a time, many times over: a wide weight on a CPU is brought once into the order
+    in which oneDNN reads it, and anew when it was changed. Without gradients; the last digits may differ."""
+    weight = layer.weight
+    plain = type(layer) is nn.Linear and type(weight) is nn.Parameter and not weight.is_inference()
+    narrow = len(weight) < OUTPUTS or weight.device.type != "cpu" or not weight.dtype == x.dtype == torch.float32
+    if not plain or narrow or torch.is_grad_enabled() or not torch.backends.mkldnn.is_available():
+        return layer(x)
+    known, mark = _PREPARED.get(weight), (weight.data_ptr(), weight._version)
+    if known is None or known[0] != mark:
+        known = mark, torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None)
+        _PREPARED[weight] = known
+    return torch.ops.mkldnn._linear_pointwise(x, known[1], layer.bias, "none", [], "")
 
 
 def slow_grouped_linear(x: Tensor, weight: Tensor, counts: Tensor) -> Tensor:

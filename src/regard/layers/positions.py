@@ -158,6 +158,8 @@ class Rotary:
 
 
 class _Rotary(nn.Module):
+    biases = False
+
     def __init__(self, its: Rotary, head_dim: int) -> None:
         super().__init__()
         width = its.width or head_dim
@@ -192,6 +194,8 @@ class Buckets:
 
 
 class _Buckets(nn.Module):
+    biases = True
+
     def __init__(self, its: Buckets, num_heads: int) -> None:
         super().__init__()
         self.count, self.farthest, self.both_ways = its.count, its.farthest, its.both_ways

@@ -9,7 +9,7 @@ same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,22 +19,39 @@ from regard.layers.attention import Attend, MultiHeadAttention
 from regard.layers.block import TransformerBlock
 from regard.layers.feedforward import DenseFeedForward, GatedFeedForward
 from regard.layers.frame import Frame
+from regard.layers.lineage import Lineage
+from regard.layers.masks import Causal
 from regard.layers.positions import turned
 from regard.layers.state import Cache
 
 Function = Callable[[Tensor], Tensor]
-Part = Callable[[Tensor, Frame, Cache, Any], Tensor]
 KNOWN = {TransformerBlock, MultiHeadAttention, Attend, DenseFeedForward, GatedFeedForward}
 
 
+class Step(NamedTuple):
+    """What a layer needs in a step. allowed: what is added to the scores of each mask, or None; under None, the memory's.
+    beams: rows that share a cache."""
+
+    frame: Frame
+    cache: Cache
+    allowed: dict[Any, Tensor | None]
+    beams: int
+
+
+Part = Callable[[Tensor, Step], Tensor]
+
+
 class Quick:
-    """A stack's blocks as functions. To be made anew when modules were put in the place of others."""
+    """A stack's blocks as functions. To be made anew when modules were put in the place of others.
+
+    branches: whether all that a token sees are the tokens before it, each alike, so that beams may share caches."""
 
     def __init__(self, stack: Any) -> None:
         self.blocks = [_block(block) for block in stack.blocks]
         self.last = _plain if stack.last_norm is None else _norm(stack.last_norm)
         self._seen: Tensor | None = None
         self._across: Tensor | None = None
+        self.branches = stack.masks <= {Causal()} and not getattr(stack.position, "biases", False)
         self.modules = [module for part in (stack.blocks, stack.last_norm) if part is not None for module in part.modules()]
 
     @classmethod
@@ -60,16 +77,19 @@ class Quick:
         """Whether a hook looks on."""
         return any(module._forward_hooks or module._forward_pre_hooks for module in self.modules)
 
-    def run(self, x: Tensor, frame: Frame, caches: list[Cache]) -> Tensor:
-        """Float[R 1 D] -> Float[R 1 D]; the caches take the tokens in."""
+    def run(self, x: Tensor, frame: Frame, caches: list[Cache], lineage: Lineage | None = None) -> Tensor:
+        """Float[R 1 D] -> Float[R 1 D]; the caches take the tokens in. lineage: of beams that share caches."""
         allowed: dict[Any, Tensor | None] = {mask: lowered.allowed for mask, lowered in frame.masks.items()}
-        if frame.bias is not None:
+        if lineage is not None:
+            lineage.grow()
+            allowed = dict.fromkeys(allowed, lineage.seen[:, None])
+        elif frame.bias is not None:
             bias = frame.bias
             allowed = {mask: bias if a is None else bias.masked_fill(~a, -torch.inf) for mask, a in allowed.items()}
         allowed[None] = self._looking(frame.across.allowed, x)
-        y = x[:, 0]
+        y, beams = x[:, 0], 1 if lineage is None else lineage.beams
         for block, cache in zip(self.blocks, caches, strict=True):
-            y = block(y, frame, cache, allowed)
+            y = block(y, Step(frame, cache, allowed, beams))
         return self.last(y)[:, None]
 
     def _looking(self, seen: Tensor | None, x: Tensor) -> Tensor | None:
@@ -106,16 +126,16 @@ def _block(block: Any) -> Part:
     if block.cross is not None:
         cross, middle = _cross(block.cross), _norm(block.cross_norm)
 
-    def post(x: Tensor, frame: Frame, cache: Cache, allowed: Any) -> Tensor:
-        x = first(x + attention(x, frame, cache, allowed))
+    def post(x: Tensor, step: Step) -> Tensor:
+        x = first(x + attention(x, step))
         if cross is not None:
-            x = middle(x + cross(x, frame, cache, allowed))
+            x = middle(x + cross(x, step))
         return last(x + feedforward(x))
 
-    def pre(x: Tensor, frame: Frame, cache: Cache, allowed: Any) -> Tensor:
-        x = x + attention(first(x), frame, cache, allowed)
+    def pre(x: Tensor, step: Step) -> Tensor:
+        x = x + attention(first(x), step)
         if cross is not None:
-            x = x + cross(middle(x), frame, cache, allowed)
+            x = x + cross(middle(x), step)
         return x + feedforward(last(x))
 
     return post if block.post else pre
@@ -126,17 +146,16 @@ def _attention(layer: Any) -> Part:
     heads, groups, width = layer.num_heads, layer.num_kv_heads, layer.head_dim
     sizes, grouped = (heads, 2 * groups), heads != groups
 
-    def run(x: Tensor, frame: Frame, cache: Cache, allowed: Any) -> Tensor:
-        rows = x.shape[0]
+    def run(x: Tensor, step: Step) -> Tensor:
+        rows, beams = x.shape[0], step.beams
         q, pair = qkv(x).view(rows, heads + 2 * groups, width).split_with_sizes(sizes, 1)
-        q, pair = q.unsqueeze(2), pair.unflatten(1, (2, groups))
-        if frame.turn is not None:
-            q, k = turned(q, *frame.turn), turned(pair[:, 0, :, None], *frame.turn)
-            k, v = cache.extend(k, pair[:, 1, :, None])
-        else:
-            k, v = cache.push(pair)
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed[mask], scale=scale, enable_gqa=grouped)
-        return output(y.reshape(rows, heads * width))
+        if step.frame.turn is not None:
+            q, k = (turned(t.unsqueeze(2), *step.frame.turn).squeeze(2) for t in (q, pair[:, :groups]))
+            pair = torch.cat([k, pair[:, groups:]], 1)
+        k, v = step.cache.push(pair.unflatten(1, (2, groups)), beams)
+        q = q.unflatten(0, (-1, beams)).transpose(1, 2)  # beams that share a cache are its queries
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=step.allowed[mask], scale=scale, enable_gqa=grouped)
+        return output(y.transpose(1, 2).reshape(rows, heads * width))
 
     return run
 
@@ -145,10 +164,10 @@ def _cross(layer: Any) -> Part:
     query, output, scale = _linear(layer.q), _linear(layer.output), layer.attend.scale
     heads, width, grouped = layer.num_heads, layer.head_dim, layer.num_heads != layer.num_kv_heads
 
-    def run(x: Tensor, frame: Frame, cache: Cache, allowed: Any) -> Tensor:
-        k, v = cache.across
+    def run(x: Tensor, step: Step) -> Tensor:
+        k, v = step.cache.across
         q = query(x).view(k.shape[0], -1, heads, width).transpose(1, 2)  # the beams of a sentence are its queries
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed[None], scale=scale, enable_gqa=grouped)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=step.allowed[None], scale=scale, enable_gqa=grouped)
         return output(y.transpose(1, 2).reshape(x.shape[0], heads * width))
 
     return run

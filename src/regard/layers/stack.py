@@ -117,7 +117,8 @@ class BlockDecoder(_Blocks):
         frame = Frame.of(self.masks, layout, state.layout, position=self.position, across=state.look(layout))
         x = self.embed(tokens, layout)
         if state.quick is not None and state.quick.fits(x, frame):
-            return state.quick.run(x, frame, state.caches)
+            return state.quick.run(x, frame, state.caches, state.lineage)
+        state.settle()
         if state.quick is None or state.quick.watched():
             for cache in state.caches:
                 cache.show()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from regard.layers.lineage import Lineage
 from regard.layers.masks import Lowered, lower_cross
 from regard.layout import Layout
 
@@ -36,7 +37,8 @@ class Memory:
 class Cache:
     """Keys and values of one layer: its own tokens' (grown in place within a preallocated room), the memory's (fixed).
 
-    pair: Float[R 2 G room d], keys and values side by side, so that a step writes both and `select` copies both at once.
+    pair: Float[R room 2 G d], keys and values side by side, so that a step writes both and `select` copies both at once. R
+    is the number of rows or, while beams share a cache, that of the sentences.
     """
 
     def __init__(self, room: int, across: tuple[Tensor, Tensor] | None = None) -> None:
@@ -49,12 +51,12 @@ class Cache:
     @property
     def keys(self) -> Tensor | None:
         """Float[R G room d], of which `length` columns are filled."""
-        return None if self.pair is None else self.pair[:, 0]
+        return None if self.pair is None else self.pair[:, :, 0].transpose(1, 2)
 
     @property
     def values(self) -> Tensor | None:
         """The same of the values."""
-        return None if self.pair is None else self.pair[:, 1]
+        return None if self.pair is None else self.pair[:, :, 1].transpose(1, 2)
 
     @property
     def across(self) -> tuple[Tensor, Tensor]:
@@ -67,25 +69,30 @@ class Cache:
         """Add the keys and values [R G T d] of new tokens; gives those of all tokens so far."""
         first, end = self.length, self.length + k.shape[2]
         pair = self._held(k.shape[0], k.shape[1], k.shape[3], end, k)
-        pair[:, 0, :, first:end], pair[:, 1, :, first:end] = k, v
+        pair[:, first:end, 0], pair[:, first:end, 1] = k.transpose(1, 2), v.transpose(1, 2)
         self.length = end
-        return pair[:, 0, :, :end], pair[:, 1, :, :end]
+        return self._filled(pair)
 
-    def push(self, pair: Tensor) -> tuple[Tensor, ...]:
-        """`extend` by one token a row: Float[R 2 G d]."""
+    def push(self, pair: Tensor, beams: int = 1) -> tuple[Tensor, Tensor]:
+        """Add those of one token a row, Float[R 2 G d]. beams: rows that share a cache, a column for each."""
         rows, _, groups, width = pair.shape
-        end = self.length + 1
-        held = self._held(rows, groups, width, end, pair)
-        held.select(3, self.length).copy_(pair)
+        first, end = self.length, self.length + beams
+        held = self._held(rows // beams, groups, width, end, pair)
+        held[:, first:end] = pair.view(rows // beams, beams, 2, groups, width)
         self.length = end
-        return held.narrow(3, 0, end).unbind(1)
+        return self._filled(held)
+
+    def _filled(self, pair: Tensor) -> tuple[Tensor, Tensor]:
+        k, v = pair.narrow(1, 0, self.length).permute(2, 0, 3, 1, 4).unbind(0)
+        return k, v
 
     def _held(self, rows: int, groups: int, width: int, end: int, like: Tensor) -> Tensor:
         """The pair, with room for `end` columns."""
         if self.pair is None:
-            self.pair = like.new_empty(rows, 2, groups, max(self.room, end), width)
-        elif end > self.pair.shape[3]:  # the room was too small: double it
-            self.pair = functional.pad(self.pair, (0, 0, 0, max(end, 2 * self.pair.shape[3]) - self.pair.shape[3]))
+            self.pair = like.new_empty(rows, max(self.room, end), 2, groups, width)
+        elif end > self.pair.shape[1]:  # the room was too small: double it
+            more = max(end, 2 * self.pair.shape[1]) - self.pair.shape[1]
+            self.pair = functional.pad(self.pair, (0, 0, 0, 0, 0, 0, 0, more))
             self._spare = None
         return self.pair
 
@@ -102,17 +109,28 @@ class Cache:
         if new is None or len(new) < count or new.shape[1:] != old.shape[1:]:
             new = old.new_empty(count, *old.shape[1:])
         new = new[:count]
-        torch.index_select(old[:, :, :, : self.length], 0, rows, out=new[:, :, :, : self.length])
+        torch.index_select(old[:, : self.length], 0, rows, out=new[:, : self.length])
         self.pair, self._spare = new, None if self._shown else old
+
+    def pick(self, columns: Tensor, beams: int = 1) -> None:
+        """Keep columns Int[R·beams T] of each row, chosen by index, for as many rows as there are lists of them."""
+        old = self.pair
+        if old is None:
+            return
+        first = torch.arange(len(old), device=columns.device).repeat_interleave(beams)[:, None] * old.shape[1]
+        found = old.flatten(0, 1).index_select(0, (first + columns).flatten())
+        self.pair, self._spare = old.new_empty(len(columns), *old.shape[1:]), None
+        self.length = columns.shape[1]
+        self.pair[:, : self.length] = found.view(*columns.shape, *old.shape[2:])
 
     def join(self, other: Cache, length: int) -> None:
         """Add the rows of another cache below; both are filled up on the left to `length` columns of zeros."""
         upper, lower, room = self.pair, other.pair, max(self.room, other.room, length)
         assert upper is not None
         assert lower is not None
-        new = upper.new_zeros(len(upper) + len(lower), *upper.shape[1:3], room, upper.shape[4])
-        new[: len(upper), :, :, length - self.length : length] = upper[:, :, :, : self.length]
-        new[len(upper) :, :, :, length - other.length : length] = lower[:, :, :, : other.length]
+        new = upper.new_zeros(len(upper) + len(lower), room, *upper.shape[2:])
+        new[: len(upper), length - self.length : length] = upper[:, : self.length]
+        new[len(upper) :, length - other.length : length] = lower[:, : other.length]
         self.pair, self._spare = new, None
         self.room, self.length = room, length
 
@@ -120,7 +138,7 @@ class Cache:
         """Forget the first columns."""
         assert self.pair is not None
         new = torch.empty_like(self.pair)
-        new[:, :, :, : self.length - first] = self.pair[:, :, :, first : self.length]
+        new[:, : self.length - first] = self.pair[:, first : self.length]
         self.pair, self._spare = new, None
         self.length -= first
 
@@ -132,7 +150,8 @@ class Cache:
 
 class BlockState:
     """The state of a stack of blocks: one cache a layer, the layout of the tokens read, the memory. quick: a faster body for
-    steps of one token a row (`regard.layers.quick`), or None.
+    steps of one token a row (`regard.layers.quick`), or None. lineage: while that body runs, the beams of a sentence may
+    share its caches; None while each row has its own.
 
     A row is a hypothesis; a sentence has one row or more (its beams), next to each other, and one row of the memory.
     """
@@ -142,6 +161,7 @@ class BlockState:
         self.rows = self.sentences = 0 if memory is None else memory.states.shape[0]
         self.penalties: dict[str, Tensor] = {}
         self.quick: Any = None
+        self.lineage: Lineage | None = None
         self._look: Lowered | None = None
 
     @property
@@ -171,14 +191,45 @@ class BlockState:
         """Make row i a copy of what row rows[i] was. Rows stay next to those of their sentence, with as many for each;
         the memory is not touched."""
         self.layout = self.layout.take(rows)
+        if self.lineage is None and len(rows) > self.rows == self.sentences and self._shares():
+            assert self.caches[0].pair is not None
+            self.lineage = Lineage(self.rows, self.caches[0].length, self.caches[0].pair)
         self.rows = len(rows)
+        if self.lineage is None:
+            for cache in self.caches:
+                cache.select(rows)
+            return
+        self.lineage.select(rows)
+        columns = self.lineage.thin()
+        for cache in self.caches if columns is not None else ():
+            cache.pick(columns)
+
+    def _shares(self) -> bool:
+        """Whether the beams that come now may share caches: on a GPU, copies cost little."""
+        if self.quick is None or not self.quick.branches or not self.layout.whole or self.quick.watched():
+            return False
+        return self.caches[0].pair is not None and self.caches[0].pair.device.type == "cpu"
+
+    def settle(self) -> None:
+        """Give each row caches of its own again."""
+        if self.lineage is None:
+            return
+        columns, beams = self.lineage.past(), self.lineage.beams
+        self.lineage = None
         for cache in self.caches:
-            cache.select(rows)
+            cache.pick(columns, beams)
 
     def keep(self, sentences: Tensor) -> None:
         """Drop all sentences but those chosen by index, with their rows and their memory."""
         beams = self.rows // self.sentences
-        self.select((sentences[:, None] * beams + torch.arange(beams, device=sentences.device)).flatten())
+        rows = (sentences[:, None] * beams + torch.arange(beams, device=sentences.device)).flatten()
+        if self.lineage is None:
+            self.select(rows)
+        else:
+            self.layout, self.rows = self.layout.take(rows), len(rows)
+            self.lineage.keep(sentences)
+            for cache in self.caches:
+                cache.select(sentences)
         self.sentences, self._look = len(sentences), None
         if self.memory is not None:
             self.memory = self.memory.take(sentences)
@@ -190,6 +241,8 @@ class BlockState:
         columns is filled up with padding on the left."""
         if self.memory is not None or other.memory is not None:
             raise ValueError("states that read a memory cannot be joined")
+        self.settle()
+        other.settle()
         length = max(self.length, other.length)
         for mine, its in zip(self.caches, other.caches, strict=True):
             mine.join(its, length)
@@ -202,12 +255,14 @@ class BlockState:
         empty = self.layout.empty()
         if empty < least:
             return
+        self.settle()
         self.layout = self.layout.last(self.length - empty)
         for cache in self.caches:
             cache.trim(empty)
 
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` columns."""
+        self.settle()
         self.layout = self.layout.first(length)
         for cache in self.caches:
             cache.length = length
