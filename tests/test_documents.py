@@ -144,3 +144,19 @@ def test_mistakes() -> None:
         Job.of(["x"], "words")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="there is no format 'doc'"):
         translate_document(Echo(), "x", "doc")
+
+
+def test_with_sentences_before_each_is_asked_for_in_order() -> None:
+    """Repeated sentences are asked for again, for what stands before them differs; blank lines end a document."""
+    echo = Echo(str.upper)
+    found = translate_document(echo, "One dog. Two dogs.\n\nOne dog.\n12\n", "text", context=2)
+    assert echo.asked == ["One dog.", "Two dogs.", "One dog."]
+    assert echo.options["context"] == 2
+    assert found.text == "ONE DOG. TWO DOGS.\n\nONE DOG.\n12\n"
+    echo = Echo(str.upper)
+    passages = translate_long(echo, ["One dog. Two.", "", "One dog.", " "], context=1)
+    assert echo.asked == ["One dog.", "Two.", "", "One dog.", ""]
+    assert [passage.text for passage in passages] == ["ONE DOG. TWO.", "", "ONE DOG.", " "]
+    turns = iter(range(9))
+    numbered = Echo(lambda text: f"{text} {next(turns)}")
+    assert translate_document(numbered, "<p>One dog. One dog.</p>", "html", context=1).text == "<p>One dog. 0 One dog. 1</p>"

@@ -84,3 +84,16 @@ def test_scores_and_likelihoods_of_an_ensemble(two) -> None:
     found = evaluate(Ensemble(two), task, Evaluating(("bleu", "perplexity")))
     alone = [evaluate(member, task, Evaluating(("perplexity",))).scores["perplexity"].value for member in two]
     assert min(alone) * 0.9 < found.scores["perplexity"].value < max(alone)
+
+
+def test_sentences_before_are_read_if_all_have_learned_to(two) -> None:
+    before = [[(TEXTS[2], "Deux hommes jouent au football .")], [], [], []]
+    for member in two:
+        member.meta["context"] = {"sentences": 1, "tokens": 60}
+    made = Ensemble(two)
+    read, bare = (made.translate(TEXTS, details=True, context=given)[0] for given in (before, None))
+    assert abs(read.log_prob - bare.log_prob) > 1e-3
+    assert made.translate(TEXTS[1:], context=before[1:]) == made.translate(TEXTS[1:])
+    del two[1].meta["context"]
+    with pytest.raises(UserError, match="has not learned to read sentences before"):
+        Ensemble(two).translate(TEXTS, context=before)

@@ -98,3 +98,12 @@ def test_several_ends_are_all_obeyed(foreign: Any, tmp_path: Path) -> None:
     its.save(tmp_path / "again")
     assert regard.load(tmp_path / "again").ends == [2, 300]
     assert json.loads((tmp_path / "again" / "config.json").read_text("utf-8"))["eos_token_id"] == [300, 2]
+
+
+def test_what_is_done_to_answers_is_no_option_of_the_search(foreign: Any, tmp_path: Path) -> None:
+    its = regard.load(foreign("bart", "BartForConditionalGeneration"))
+    its.meta["search"] = {"replace_unknown": True}
+    its.save(tmp_path / "its")
+    again = regard.load(tmp_path / "its")
+    assert again.replaces_unknown
+    assert again.search == its.search

@@ -300,3 +300,43 @@ def test_documents_in_place(shared):
     assert found.text.count("*") == 2
     assert found.text.count("`men`") == 1
     assert [one.source for one in found.passages] == ["A <g1>dog</g1> runs", "Two <x1/> play. The red house."]
+
+
+def test_one_beginning_for_all(shared):
+    its = translator(shared)
+    assert its.translate(TEXTS[:2], prefix="La maison") == its.translate(TEXTS[:2], prefix=["La maison"] * 2)
+
+
+def test_unknown_words_are_replaced_where_the_folder_says_so(tmp_path, separate):
+    """Key search.replace_unknown of a recipe; a call may say otherwise."""
+    words = Tokenizers(separate.target, separate.target, True)
+    its, begun = translator(words), {"prefix": "xyzzy"}  # which is unknown, and so is the first token of each
+    texts = ["Un xyzzy court .", "Le plugh ."]
+    plain = its.translate(texts, **begun)
+    replaced = its.translate(texts, replace_unknown=True, **begun)
+    assert all(text.startswith("\ufffd") for text in plain)
+    assert all(text.split()[0] in source.split() for text, source in zip(replaced, texts))
+    its.meta["search"] = {"replace_unknown": True}
+    assert its.replaces_unknown
+    assert its.translate(texts, **begun) == its.translate(texts, replace_unknown=None, **begun) == replaced
+    assert its.translate(texts, replace_unknown=False, **begun) == plain
+    its.save(tmp_path / "model")
+    assert json.loads((tmp_path / "model" / "regard.json").read_text())["search"]["replace_unknown"] is True
+    back = load(tmp_path / "model")
+    assert back.search == its.search
+    assert back.translate(texts, **begun) == replaced
+
+
+def test_texts_alone_cost_no_look_at_them(shared, monkeypatch):
+    """Phrases are kept by the search; what is told of translations is found where somebody asks for details."""
+    from regard.decoding.confidence import Judge
+    from regard.text.surfaces import occurs
+
+    its, looked = translator(shared), []
+    monkeypatch.setattr(Judge, "complete", lambda *given: looked.append(given))
+    found = its.translate(TEXTS, require="chien", forbid="mer")
+    assert looked == []
+    assert all(occurs("chien", one) for one in found if one)
+    its.translate(["A <b>dog</b> ."], keep="tags")
+    its.translate(TEXTS, require="chien", details=True)
+    assert len(looked) == 2

@@ -15,8 +15,8 @@ class Ensemble(Translator):
     """Translators that share their tokenizers, as one: at each step the mean of their probabilities.
 
     members: of any seeds, sizes and families. names: what messages call them. shares: how much each counts; None: all
-    alike. The first one's search options and languages hold. UserError: another tokenizer, other marks, or text that was
-    prepared in other steps, naming the member.
+    alike. The first one's search options and languages hold; sentences before each are read if all have learned
+    to. UserError: another tokenizer, other marks, or text that was prepared in other steps, naming the member.
     """
 
     what = "an ensemble"
@@ -38,7 +38,9 @@ class Ensemble(Translator):
         if shares is not None and (len(shares) != len(members) or min(shares) <= 0):
             raise UserError(f"{len(members)} models need as many shares above 0, not {', '.join(map(str, shares))}")
         mixture: Any = Mixture([one.model for one in members], shares)
-        super().__init__(mixture, first.tokenizers, first.search, first.meta)
+        alike = all(one.meta.get("context") == first.meta.get("context") for one in members)
+        meta = {name: told for name, told in first.meta.items() if alike or name != "context"}
+        super().__init__(mixture, first.tokenizers, first.search, meta)
         self.members = list(members)
 
     def use_shortlist(self, folder: str | Path) -> None:

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import torch
 
 from regard.architecture import Description
+from regard.checkpoints.adapters import open_model
 from regard.checkpoints.fit import check_fit, extended
-from regard.checkpoints.folders import load_model, locate
+from regard.checkpoints.folders import locate
 from regard.checkpoints.generation import settings_of
 from regard.classifier import Classifier
 from regard.decoding.options import read_options
@@ -46,7 +47,8 @@ def load(
     extend: bool = False,
 ) -> Any:
     """What a model folder holds, or a name of the Hugging Face Hub: by the model's halves and head a Translator, Generator,
-    Classifier, Embedder or Filler. Of a list of folders of translators their Ensemble.
+    Classifier, Embedder or Filler. Of a list of folders of translators their Ensemble; of a folder of LoRA updates in
+    peft's format the model that it names, with the updates in it.
 
     device: None for the GPU if there is one. dtype: None for the number type stored, but float32 on a CPU, where half
     precision is slow; "int8" for weights of eight bits, on the CPU (see `Loaded.quantize`). extend: add embeddings,
@@ -80,14 +82,14 @@ def _open(
     small = dtype == "int8"
     device = torch.device(device or ("cuda" if torch.cuda.is_available() and not small else "cpu"))
     dtype = "float32" if small or (dtype is None and device.type == "cpu") else dtype
-    model, description, meta = load_model(folder, device, dtype)
+    model, description, meta, base = open_model(folder, device, dtype)
     kind = kind_of(description)
     if wanted is not None and kind is not wanted:
         raise UserError(f"{folder}: holds {kind.what}, not {wanted.what}: use {kind.use}")
     half = description.decoder if description.encoder is None else description.encoder
     if not hasattr(half.embed, "vocab_size"):
         return _small(kind(model, None, meta), small)
-    tokenizers = Tokenizers.open(folder)
+    tokenizers = Tokenizers.open(base)
     if tokenizers.target.eos in meta.get("ends", ()):
         meta["ids"]["eos"] = tokenizers.target.eos
     if extend:
@@ -97,7 +99,8 @@ def _open(
         said = meta.get("search")
         if said is None:
             said = settings_of(meta["generation"], folder) if "generation" in meta else {}
-        return _small(Translator(model, tokenizers, read_options(said), meta), small)
+        named = {name: value for name, value in said.items() if name != "replace_unknown"}  # the translator looks itself
+        return _small(Translator(model, tokenizers, read_options(named), meta), small)
     return _small(kind(model, tokenizers, meta), small)
 
 

@@ -18,6 +18,7 @@ from regard.decoding.alignment import forced
 from regard.decoding.alternatives import Alternative, alternatives
 from regard.decoding.banks import Demand
 from regard.decoding.confidence import Judge
+from regard.decoding.context import Context, Trained, before_of, in_order, thread_of
 from regard.decoding.generate import BATCH_TOKENS, WINDOW, Job, Workers, run_job
 from regard.decoding.mbr import Mbr
 from regard.decoding.options import Hypothesis, Search, search_options
@@ -82,6 +83,12 @@ class Translator(Loaded):
         self.search = Search() if search is None else search
         self.shortlist: Shortlist | None = None
 
+    @property
+    def replaces_unknown(self) -> bool:
+        """Whether unknown tokens become the source word that was looked at most where a call does not say (key
+        search.replace_unknown of a recipe)."""
+        return (self.meta.get("search") or {}).get("replace_unknown") is True
+
     @overload
     def translate(self, texts: Sequence[str], *, details: Literal[False] = False, **options: Any) -> list[str]: ...
 
@@ -93,7 +100,7 @@ class Translator(Loaded):
         texts: Sequence[str],
         *,
         details: bool = False,
-        prefix: Sequence[str] | None = None,
+        prefix: str | Sequence[str] | None = None,
         batch_tokens: int = BATCH_TOKENS,
         workers: int | Workers = 1,
         first: int = 0,
@@ -103,40 +110,65 @@ class Translator(Loaded):
         """A translation of each text, in order; with `details` a Translation each.
 
         search: any option of `Search` by name (num_beams, length_penalty, num_return, sample …), None for this
-        translator's own. prefix: for each text how its translation begins. An empty text has an empty translation. A
+        translator's own. prefix: how each translation begins, or all. An empty text has an empty translation. A
         source longer than the model reads loses its end, which is logged and flagged. Besides, the options of
-        `regard.decoding.wishes.Wishes`: require, forbid, glossary, keep, complete, replace_unknown, confidence; and those of
-        `regard.decoding.mbr.Mbr`: mbr, candidates. first: the number of the first text, on which samples depend beside the
-        seed. progress(number, text): called with further text of a translation as it becomes certain: in beam search what
-        all hypotheses share. UserError for wrong options.
+        `regard.decoding.wishes.Wishes`: require, forbid, glossary, keep, complete, replace_unknown, confidence, context; and
+        those of `regard.decoding.mbr.Mbr`: mbr, candidates. context may also be a number: the texts are sentences of
+        documents in order, blank texts between documents, and each is read with so many before it. first: the number of the
+        first text, on which samples depend beside the seed. progress(number, text): called with more of a translation
+        as it becomes certain: in beam search what all hypotheses share. UserError for wrong options.
         """
         if isinstance(texts, str):
             raise UserError('translate takes a list of texts, not one text: write translate(["…"])')
+        prefix = [prefix] * len(texts) if isinstance(prefix, str) else prefix
+        if (thread := thread_of(search.get("context"), self.meta)) is not None:
+            more = {"prefix": prefix, "batch_tokens": batch_tokens, "workers": workers, "first": first, "progress": progress}
+            made = in_order(self.translate, texts, **(search | more | {"context": thread}))
+            return made if details else [one.text for one in made]
         mbr, search = Mbr.divided(search)
-        wishes, named = Wishes.divided(search)
+        wishes, named = self._wishes(search)
         options = self._options(named)
-        plans = wishes.plans(texts, self.tokenizers, prefix) if wishes else [Plan(text) for text in texts]
-        read = [plan.text for plan in plans]
-        framed = [self._framed(ids, text) for ids, text in zip(self.tokenizer.encode_batch(read), read)]
-        sources = [ids for ids, _ in framed]
-        begin = self._begun(prefix, options, plans)
+        plans, own, framed = self._planned(texts, wishes, prefix)
+        sources, begin = [ids for ids, _ in framed], self._begun(prefix, options, plans)
         bos, eos = self.marks()
+        given = [plan.before.given(bos) for plan in plans] if wishes.context else ()
         tell = None if progress is None or mbr else self._follow(progress)
-        job = Job(mbr.widened(options) if mbr else options, bos, eos, batch_tokens, first, tell, self.shortlist)
+        job = Job(mbr.widened(options) if mbr else options, bos, eos, batch_tokens, first, tell, self.shortlist, given)
         found = self._run(job, sources, begin, workers, details or bool(wishes))
         if mbr:
             found = mbr.chosen(found, self.tokenizers.target.decode_batch, options, options.num_return)
-        answers = [
-            [replace(one, source_cut=True) for one in each] if over else each for each, (_, over) in zip(found, framed)
-        ]
-        cut = sum(answer[0].source_cut for answer in answers)
-        if cut:
+        answers = [[replace(h, source_cut=True) for h in each] if over else each for each, (_, over) in zip(found, framed)]
+        if cut := sum(answer[0].source_cut for answer in answers):
             log.warning("%d of %d sources were longer than the model reads and lost their end", cut, len(texts))
-        if not details and not wishes:
+        if not details and not (wishes.replace_unknown or any(plan.outs or plan.symbols for plan in plans)):
             return self.tokenizers.target.decode_batch([answer[0].ids for answer in answers])
-        made = [self._detail(*each) for each in zip(texts, sources, answers)]
+        made = [self._detail(*each) for each in zip(texts, own, answers)]
         self._judge(wishes, batch_tokens).complete(plans, sources, made)
         return made if details else [one.text for one in made]
+
+    def _wishes(self, named: dict[str, Any]) -> tuple[Wishes, dict[str, Any]]:
+        """What is wished of one call, as this translator does it where the call says nothing, and the search's options."""
+        if named.get("replace_unknown") is None:
+            named["replace_unknown"] = self.replaces_unknown
+        if not isinstance(named.get("context"), (list, tuple)):
+            named.pop("context", None)
+        return Wishes.divided(named)
+
+    def _planned(
+        self, texts: Sequence[str], wishes: Wishes, prefix: Sequence[str] | None
+    ) -> tuple[list[Plan], list[list[int]], list[tuple[list[int], bool]]]:
+        """What is asked of each translation, the ids of its source, and these as the encoder reads them, with whether they
+        lost their end."""
+        plans = wishes.plans(texts, self.tokenizers, prefix) if wishes else [Plan(text) for text in texts]
+        own = self.tokenizer.encode_batch([plan.text if plan.text.strip() else "" for plan in plans])
+        if wishes.context:
+            if self.shortlist is not None:
+                raise UserError("context and a shortlist do not go together: leave one of them away")
+            trained = Trained.of(self.meta, self.model)
+            before = before_of(wishes.context, own, self.tokenizers, self.marks()[0], trained)
+            for plan, its in zip(plans, before):
+                plan.before = its
+        return plans, own, [self._framed([*plan.before.source, *ids], plan.text) for plan, ids in zip(plans, own)]
 
     def judge(
         self, texts: Sequence[str], translations: Sequence[str], batch_tokens: int = BATCH_TOKENS
@@ -184,6 +216,8 @@ class Translator(Loaded):
     def stream(self, texts: Iterable[str], *, window: int = WINDOW, **options: Any) -> Iterator[Any]:
         """`translate` for any number of texts, endless ones too: `window` of them are read, translated and given back."""
         left, first = iter(texts), 0
+        if isinstance(options.get("context"), int):
+            options["context"] = Context(options["context"])
         while chunk := list(islice(left, window)):
             yield from self.translate(chunk, first=first, **options)
             first += len(chunk)
@@ -212,7 +246,9 @@ class Translator(Loaded):
     def _options(self, named: Mapping[str, Any]) -> Search:
         """The options of one call. What the model could write but no text has is never written."""
         options = search_options(self.search, **named)
-        absent = range(self.tokenizers.target.vocab_size, self.model.description.head.vocab_size)
+        absent = [*range(self.tokenizers.target.vocab_size, self.model.description.head.vocab_size)]
+        if Trained.of(self.meta) is not None and len(set(self.marks())) > 1:
+            absent.append(self.marks()[0])  # it parts sentences, and only one is asked for
         return replace(options, suppress_tokens=(*options.suppress_tokens, *absent)) if absent else options
 
     def marks(self) -> tuple[int, int]:
@@ -258,6 +294,8 @@ class Translator(Loaded):
         """Write a model folder that `load` opens again (see `regard.checkpoints.folders.save_model`)."""
         usual = asdict(Search())
         search = {key: value for key, value in asdict(self.search).items() if value != usual[key]}
+        if self.replaces_unknown:
+            search["replace_unknown"] = True
         save_model(folder, self.model, self.tokenizers, self.meta | {"search": search})
 
 

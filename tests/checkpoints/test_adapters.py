@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from regard.checkpoints.adapters import load_adapter, merged, save_adapter
+from regard.checkpoints.adapters import load_adapter, merged, open_model, save_adapter
 from regard.checkpoints.folders import load_model, save_model
+from regard.checkpoints.fresh import load_with_head
 from regard.errors import UserError
 from regard.layers import lora
 from regard.models import bart, bert, gpt2, llama, rnn
@@ -147,3 +148,49 @@ def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
         (tmp_path / "adapter_config.json").write_text(json.dumps(config | change), encoding="utf-8")
         with pytest.raises(UserError, match=said):
             load_adapter(tmp_path, merged(model))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_folder_of_updates_opens_on_the_model_that_it_names(tmp_path: Path, foreign: Any) -> None:
+    """As peft opens it, tokenizer and all; beside the model, by an absolute path, or not at all."""
+    import regard as package
+
+    base = foreign("llama", "LlamaForCausalLM", num_key_value_heads=1)
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(base)
+    config = peft.LoraConfig(r=3, lora_alpha=5, target_modules=["k_proj", "down_proj"], init_lora_weights=False)
+    wrapped = peft.get_peft_model(loaded, config).eval()
+    wrapped.save_pretrained(tmp_path / "adapter")
+    its = package.load(tmp_path / "adapter")
+    torch.testing.assert_close(ours(its.model), theirs(wrapped), rtol=1e-4, atol=1e-4)
+    assert not lora.adapted(its.model)
+    assert its.tokenizer.hash == package.load(base).tokenizer.hash
+    assert not torch.allclose(ours(its.model), ours(package.load(base).model), atol=1e-3)
+    its.save(tmp_path / "whole")
+    assert package.load(tmp_path / "whole").generate(["Hello"], max_length=4) == its.generate(["Hello"], max_length=4)
+    path = tmp_path / "adapter" / "adapter_config.json"
+    told = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(told | {"base_model_name_or_path": "../whole"}), encoding="utf-8")
+    assert open_model(tmp_path / "adapter")[3].resolve() == (tmp_path / "whole").resolve()
+    for name, said in ((None, "names no model"), ("../gone", r"these are updates of the model \.\./gone: .*no such folder")):
+        path.write_text(json.dumps(told | {"base_model_name_or_path": name}), encoding="utf-8")
+        with pytest.raises(UserError, match=said):
+            package.load(tmp_path / "adapter")
+
+
+def test_updates_with_a_head_of_their_own_open_too(tmp_path: Path, foreign: Any) -> None:
+    base = foreign("bert", "BertForMaskedLM")
+    model, _, _ = load_with_head(base, "class", 3)
+    lora.adapt(model, ["q", "v"], 2, 4.0)
+    with torch.no_grad():
+        for parameter in model.head.parameters():
+            parameter.requires_grad_(True).normal_()
+        for layer in lora.adapted(model).values():
+            layer.parts[0][1].b.normal_()
+    labels = ["bad", "fine", "good"]
+    save_adapter(tmp_path, model.eval(), str(base), {"labels": labels, "scores": {}})
+    found, _, meta, _ = open_model(tmp_path)
+    torch.testing.assert_close(ours(found), ours(model), rtol=1e-5, atol=1e-5)
+    assert meta["labels"] == labels
+    (tmp_path / "regard.json").write_text('{"version": 9}', encoding="utf-8")
+    with pytest.raises(UserError, match="version 9; this regard reads version 1"):
+        open_model(tmp_path)

@@ -217,3 +217,11 @@ def test_the_quality_estimate_is_fitted_kept_and_drawn(
     assert cli.main(["evaluate", "--hypotheses", files["hypotheses"], "-r", files["reference"], "--calibrate", picture]) == 2
     assert "--calibrate needs a model" in capsys.readouterr().err
     assert cli.main(["evaluate", str(tmp_path), *given, "--calibrate", str(tmp_path / "no" / "x.svg")]) == 2
+
+
+def test_sentences_of_documents_are_asked_for_in_order(told: Told, files: dict[str, str]) -> None:
+    """Pairs of one source are not made one sentence then."""
+    told.meta = {"source": "en", "target": "fr"}
+    given = ["evaluate", "folder", "--data", files["pairs"], "--context", "2", "--leave-unknown", "--max-sentences", "3"]
+    assert cli.main(given) == 0
+    assert told.asked == [(SOURCES, {"context": 2, "replace_unknown": False})]

@@ -155,3 +155,27 @@ def test_on_a_real_terminal() -> None:
         process.kill()
         process.wait()
         os.close(main)
+
+
+def test_lines_of_a_conversation_stand_before_each_other() -> None:
+    class Reading(Upper):
+        def translate(self, texts: list[str], **options: Any) -> list[Translation]:
+            made = super().translate(texts, **options)
+            context = options["context"]
+            heard.append(list(getattr(context, "pairs", context)))
+            if not isinstance(context, list):
+                context.add(texts[0], made[0].text)
+            return made
+
+    heard: list[Any] = []
+    lines = iter(["one", "two", ":nbest 2", "three", ":new", "four"])
+
+    def ask(prompt: str) -> str:
+        try:
+            return next(lines)
+        except StopIteration:
+            raise EOFError from None
+
+    Terminal(Reading(), {"context": 2}, ask, lambda text: None).run()
+    one, two = ("one", "ONE"), ("two", "TWO")
+    assert heard == [[], [one], [[one]], [one, two], []]

@@ -136,3 +136,61 @@ def test_the_report_names_ten_and_counts_all(capsys: pytest.CaptureFixture[str])
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 11
     assert lines[-1] == "12 of 12 lines: the translation is empty, the source is not"
+
+
+class Reading(Upper):
+    """One that has learned to read what stands before."""
+
+    meta: dict[str, Any] = {"source": "en", "context": {"sentences": 2, "tokens": 99}}  # noqa: RUF012
+
+    def translate(self, texts: list[str], *, context: Any = None, **options: Any) -> list[Translation]:
+        from regard.decoding.context import Context, in_order
+
+        if context and not isinstance(context, list):
+            its = context if isinstance(context, Context) else Context(context)
+            return in_order(self.translate, texts, its, **{name: options[name] for name in options if name != "details"})
+        made = super().translate(texts, **options)
+        for n, one in enumerate(made):
+            one.text += str(len(context[n])) if context else ""
+        return made
+
+
+def test_lines_are_read_with_those_before_them(monkeypatch: pytest.MonkeyPatch, capsysbinary: Any) -> None:
+    monkeypatch.setattr(translator, "load", lambda *given: Reading())
+    text = b"One.\nTwo.\nThree.\nFour.\n\nFive.\n"
+    assert run(capsysbinary, "--context", "2", stdin=text)[:2] == (0, "ONE.0\nTWO.1\nTHREE.2\nFOUR.2\n\nFIVE.0\n")
+    assert (
+        run(capsysbinary, "--context", "1", "--split", "sentences", stdin=b"One. Two.\nThree.\n")[1]
+        == "ONE.0 TWO.1\nTHREE.1\n"
+    )
+    assert run(capsysbinary, "--context", "1", "--format", "srt", stdin=SRT.encode())[1].endswith("\nTWO DOGS.0 A MAN.1\n")
+    assert run(capsysbinary, "--context", "0", stdin=b"One.\nTwo.\n")[1] == "ONE.\nTWO.\n"
+
+
+def test_lines_that_come_one_by_one_are_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    from regard.cli.translating import lines
+
+    out = io.BytesIO()
+    lines(Reading(), iter([["One."], ["Two.", ""], ["Three."]]), out, False, "no", {"context": 1})
+    assert out.getvalue() == b"ONE.0\nTWO.1\n\nTHREE.0\n"
+
+
+def test_a_model_that_has_not_learned_it_says_so(upper: Upper, capsysbinary: Any, tmp_path: Path) -> None:
+    said = "this model has not learned to read sentences before (data.context of its recipe): leave context away"
+    out = str(tmp_path / "out")
+    assert run(capsysbinary, "--context", "1", "-o", out, stdin=b"One.\n") == (2, "", f"regard: error: {said}\n")
+    code, _, err = run(capsysbinary, "--context", "1", "--parts", "5", "-i", "x", "-o", "y")
+    assert (code, err) == (
+        2,
+        "regard: error: --context reads lines in order, --parts side by side: leave one of them away\n",
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_how_every_translation_begins(upper: Upper, capsysbinary: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: dict[str, Any] = {}
+    monkeypatch.setattr(
+        Upper, "translate", lambda self, texts, **options: heard.update(options) or [Translation("", "", 0.0, 0.0)]
+    )
+    assert run(capsysbinary, "One.", "--prefix", "Un", "--complete", "--leave-unknown")[0] == 0
+    assert (heard["prefix"], heard["complete"], heard["replace_unknown"]) == ("Un", True, False)

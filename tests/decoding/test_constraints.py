@@ -19,9 +19,7 @@ def applied(options, ids, prefix=None, rows=1, vocab=8):
     history = torch.tensor(ids, dtype=torch.long).reshape(rows, -1)
     rules = Constraints(options, EOS, prefix, None)
     assert rules.acts(history.shape[1])
-    before = logits.clone()
-    changed = rules.apply(logits, logits.logsumexp(1), history, torch.arange(rows))
-    assert torch.equal(before, logits)
+    changed = rules.apply(logits.clone(), logits.logsumexp(1), history, torch.arange(rows))
     return logits, changed
 
 
@@ -83,3 +81,14 @@ def test_an_answer_may_end_when_nothing_else_is_left(table) -> None:
         best = model.find([[5]], Search(num_beams=beams, no_repeat_ngram_size=1, min_length=5, max_length=9))[0][0]
         assert sorted(best.ids) == [4, 5]
         assert best.finished
+
+
+def test_rows_are_looked_through_for_what_is_left() -> None:
+    """Of the first ids none is left in two rows: one has another, one has nothing and may end."""
+    logits = torch.zeros(3, 200, dtype=torch.float64)
+    logits[1:, :100] = -math.inf
+    logits[2, 100:] = -math.inf
+    logits[:, EOS] = torch.tensor([0.0, 1.0, 2.0])
+    rules = Constraints(Search(suppress_tokens=(EOS,)), EOS, None, None)
+    changed = rules.apply(logits.clone(), logits.logsumexp(1), torch.zeros(3, 0, dtype=torch.long), torch.arange(3))
+    assert changed[:, EOS].tolist() == [-math.inf, -math.inf, 2.0]

@@ -98,3 +98,24 @@ def test_rules_travel_to_worker_processes() -> None:
     assert rules.start().advance
     again = pickle.loads(pickle.dumps(rules))
     assert again.start().advance == rules.start().advance
+
+
+def test_ids_that_have_nothing_to_do_with_phrases_are_passed_over_rightly(lexicon) -> None:
+    """What is passed over is what the long way finds too."""
+    groups, forbid = [["chat", "le chat"], ["chat."]], ["au", "l'", "球"]
+    quick, slow = Rules(lexicon, groups, forbid), Rules(lexicon, groups, forbid)
+    slow.touching = frozenset(range(len(lexicon.texts)))
+    assert len(quick.touching) < len(slow.touching)
+    chance = random.Random(2)
+    for _ in range(300):
+        stages = [quick.start(), slow.start()]
+        for _ in range(chance.randint(1, 8)):
+            token = chance.randrange(len(lexicon.texts))
+            stages = [stage.after(token) for stage in stages]
+            assert stages[0].seen == stages[1].seen
+            assert stages[0].broken == stages[1].broken
+
+
+def test_a_pattern_is_made_once(lexicon) -> None:
+    first, second = Rules(lexicon, [["chat"]], ["au"]), Rules(lexicon, [["au"]], ["chat"])
+    assert first.patterns[0] is second.patterns[1]

@@ -53,6 +53,7 @@ def test_finding_ids() -> None:
     lexicon = Lexicon(train_tokenizer(LINES, Plan("bpe", vocab_size=320)))
     assert sorted(lexicon.starting(b" h")) == [n for n, text in enumerate(lexicon.texts) if text.startswith(b" h")]
     assert sorted(lexicon.holding(b"om")) == [n for n, text in enumerate(lexicon.texts) if b"om" in text]
+    assert lexicon.holding(b"m") == [n for n, text in enumerate(lexicon.texts) if b"m" in text]
     assert {lexicon.texts[n] for n in lexicon.exact(b"h")} == {b"h"}
     assert all(first_kind(lexicon.texts[n]) != SPACED for n in lexicon.outside)
 
@@ -85,3 +86,17 @@ def test_kinds_of_characters() -> None:
 def test_whole_words_alone(phrase, text, found) -> None:
     assert places(phrase, text) == found
     assert occurs(phrase, text) == bool(found)
+
+
+@pytest.mark.parametrize(("plan", "size"), [("bpe", 330), ("unigram", 340), ("characters", 60)])
+def test_ids_that_a_text_may_begin_in(plan, size) -> None:
+    """None is missing that ends with a beginning of the text, or holds it."""
+    lexicon = Lexicon(train_tokenizer(LINES, Plan(plan, vocab_size=size)))
+    for body in ("hommes", "m", "(le", "足球"):
+        data = body.encode()
+        near = lexicon.touching(data)
+        begins = [data[:size] for size in range(1, len(data) + 1)]
+        needed = {n for n, text in enumerate(lexicon.texts) if data and (data in text or text.endswith(tuple(begins)))}
+        assert needed <= near
+        assert len(near) < len(lexicon.texts)
+        assert lexicon.touching(data) is near

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import torch
 
+from regard.batches.data import TokenisedPairs
+from regard.batches.objectives import Translation
 from regard.errors import UserError
 from regard.models import bert, gpt2, rnn
-from regard.training.adapt import check_model, choose_weights, freeze
+from regard.training.adapt import check_model, check_positions, check_search, choose_weights, freeze
 from regard.training.recipe import Recipe, read_recipe
 
 TEXT = "data: {train: a.txt}\nmodel: {architecture: gpt2}\ntraining: {max_steps: 3}\ntask: {kind: language}\n"
@@ -74,3 +76,23 @@ def test_recurrent_nets_refuse_packing_in_words() -> None:
     check_model(alone, "language", packed=False)
     with pytest.raises(UserError, match=r"cannot keep packed texts apart; set task\.pack: false"):
         check_model(alone, "language", packed=True)
+
+
+def test_texts_beyond_the_positions_of_a_model_are_named() -> None:
+    """Before the first update, not in the batch that has one, hours later."""
+    short, long = (TokenisedPairs.from_ids([[5] * n, [5] * 3], [[], []], name="training data") for n in (15, 20))
+    said = SimpleNamespace(train=long, valid=short, objective=Translation(), watched=None, packed=False)
+    with pytest.raises(UserError, match=r"the model has positions for 16 tokens, and 1 examples .* \(lines 1\): lower it"):
+        check_positions(small(), recipe({}), said)  # type: ignore[arg-type]
+    for change in ({"train": short}, {"packed": True}):
+        check_positions(small(), recipe({}), SimpleNamespace(**vars(said) | change))  # type: ignore[arg-type]
+    check_positions(rnn.describe(vocab_size=13, d_model=8).build(), recipe({}), said)  # type: ignore[arg-type]
+
+
+def test_unknown_words_are_replaced_by_models_that_look_alone() -> None:
+    text = "data: {train: a.txt}\nmodel: {architecture: rnn}\ntraining: {max_steps: 3}\nsearch: {replace_unknown: true}\n"
+    its = read_recipe(text)
+    assert its.search_options() == read_recipe(text.replace("true", "false")).search_options()
+    check_search(rnn.describe(vocab_size=13, d_model=8, attention="dot").build(), its)
+    with pytest.raises(UserError, match=r"search\.replace_unknown: needs attention over the source"):
+        check_search(rnn.describe(vocab_size=13, d_model=8).build(), its)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from regard.text.corpus import Pair
 from regard.training import finish, resume
 from regard.training.loop import steps
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
+from regard.training.recipe import Recipe, load_recipe
 from regard.training.run import Run
 from regard.training.tasks import translation
 
@@ -81,3 +82,20 @@ def test_a_translation_with_line_ends_is_one_line_of_the_file(
     monkeypatch.setattr(translation, "judge", lambda *_, **__: (["x\ny\r\nz", "w"], {}))
     finish.finish(run, lambda _: None)
     assert (tmp_path / "test.hyp").read_text(encoding="utf-8") == "x y z\nw\n"
+
+
+def test_an_estimate_of_quality_is_fitted_kept_and_drawn(toy: Path, tmp_path: Path) -> None:
+    from regard.decoding.quality import checked
+    from regard.translator import load
+
+    texts = [(toy.parent / f"{name}.tsv").read_text(encoding="utf-8") for name in ("train", "valid", "test")]
+    (toy.parent / "valid.tsv").write_text("".join(texts), encoding="utf-8")
+    said: list[str] = []
+    run = run_of(load_recipe(toy, ["evaluation.calibrate=true", "search.max_length=8"]), tmp_path / "out", [])
+    finish.finish(run, said.append)
+    told = json.loads((tmp_path / "out" / "regard.json").read_text(encoding="utf-8"))
+    assert checked(told["quality"])["sentences"] == 52
+    assert (tmp_path / "out" / finish.RELIABILITY).stat().st_size > 1000
+    assert any("correlation with chrF" in line for line in said)
+    [one] = load(tmp_path / "out").translate(["a b c"], details=True, confidence=True)
+    assert 0 <= one.quality <= 100

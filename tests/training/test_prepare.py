@@ -182,3 +182,48 @@ def test_multi30k_on_the_published_scale_has_12103_german_tokens(data_root: Path
     test = read_split(load_recipe("multi30k-en-de-lc"), "test")
     assert len(test) == 1000
     assert sum(len(row.target.split()) for row in test) == 12103
+
+
+def test_words_that_the_vocabulary_lacks_are_counted(toy_recipe: Recipe) -> None:
+    """Of six letters three are known. A whole vocabulary says nothing."""
+    assert "unknown" not in prepare(toy_recipe).summary()
+    small = toy_recipe.model_copy(update={"tokenizer": toy_recipe.tokenizer.model_copy(update={"vocab_size": 8})})
+    prepared = prepare(small)
+    unk = prepared.tokenizers.source.unk
+    count = int((prepared.train.plain.source == unk).sum() + (prepared.train.plain.target == unk).sum())
+    total = len(prepared.train.plain.source) + len(prepared.train.plain.target)
+    assert 0 < count < total
+    assert f"unknown to the vocabulary: {count:,} of {total:,} training tokens, " in prepared.summary()
+
+
+def test_sentences_of_a_document_stand_before_each(tmp_path: Path) -> None:
+    """An empty line, or one that is left out, ends a document; validation has all that stand before."""
+    document = [("a dog", "un chien"), ("it runs", "il court"), ("it eats", "il mange"), ("", ""), ("a cow", "une vache")]
+    data = write(tmp_path / "document.tsv", document)
+    text = recipe(tmp_path, data="context: 2", tokenizer="kind: words").to_yaml()
+    its = read_recipe(text.replace(str(tmp_path / "held.tsv"), data))
+    prepared = prepare(its, tmp_path / "cache")
+    assert prepared.facts == {"context": {"sentences": 2, "tokens": 256}}
+    tokenizer = prepared.tokenizers.target
+    targets = [prepared.valid.pair(n)[1].tolist() for n in range(4)]
+    said = [tokenizer.encode(target) for _, target in document if target]
+    assert targets[0] == said[0]
+    assert targets[1] == [*said[0], tokenizer.bos, *said[1]]
+    assert targets[2] == [*said[0], tokenizer.bos, *said[1], tokenizer.bos, *said[2]]
+    assert targets[3] == said[3]
+    marks = [int((prepared.train.plain.pair(n)[0] == tokenizer.bos).sum()) for n in range(40)]
+    assert set(marks) == {0, 1, 2}
+    assert prepare(its, tmp_path / "cache").train.key == prepared.train.key
+    plain = prepare(recipe(tmp_path, tokenizer="kind: words"), tmp_path / "cache")
+    assert plain.facts == {}
+    assert plain.train.key != prepared.train.key
+    with pytest.raises(UserError, match=r"tokenizer\.dropout: splits each sentence anew, data\.context learns from several"):
+        prepare(
+            recipe(tmp_path, data="context: 1", tokenizer="kind: bpe, vocab_size: 400, dropout: 0.5"), tmp_path / "cache"
+        )
+
+
+def test_an_estimate_of_quality_needs_validation_pairs(tmp_path: Path) -> None:
+    its = read_recipe(recipe(tmp_path).to_yaml().replace("calibrate: false", "calibrate: true"))
+    with pytest.raises(UserError, match=r"evaluation\.calibrate: needs 50 validation pairs or more, these are 2"):
+        prepare(its, tmp_path / "cache")

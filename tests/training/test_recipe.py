@@ -159,7 +159,9 @@ def test_the_search_section_has_the_searchs_own_keys_and_defaults() -> None:
     from regard.training.sections import SearchSection
 
     ours = Search()
-    assert {name: getattr(ours, name) for name in SearchSection.model_fields} == SearchSection().model_dump()
+    section = SearchSection().model_dump()
+    assert section.pop("replace_unknown") is False  # done to answers, not in the search
+    assert {name: getattr(ours, name) for name in section} == section
 
 
 def test_defaults_of_an_architecture_and_a_size_are_filled_in() -> None:
@@ -192,3 +194,10 @@ def test_comments_stand_above_every_key() -> None:
         if ":" in line and not line.lstrip().startswith("#"):
             assert before.lstrip().startswith("#"), line
     assert isinstance(recipe, Recipe)
+
+
+@pytest.mark.parametrize("asked", ["data.context=1", "evaluation.calibrate=true"])
+def test_what_is_for_translation_alone(asked: str) -> None:
+    name = asked.partition("=")[0]
+    with pytest.raises(UserError, match=rf"{name} is for translation; task\.kind is language"):
+        load_recipe("shakespeare-gpt2", [asked])

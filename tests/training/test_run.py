@@ -10,7 +10,7 @@ import torch
 from regard.errors import UserError
 from regard.training.loop import steps
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe, read_recipe
+from regard.training.recipe import Recipe, load_recipe, read_recipe
 from regard.training.run import Run
 
 
@@ -85,3 +85,27 @@ def test_bf16_trains_with_weights_in_fp32(toy_recipe: Recipe, tmp_path: Path) ->
             break
     assert all(loss == loss for loss in losses)
     assert {p.dtype for p in run.plain.parameters()} == {torch.float32}
+
+
+def test_a_model_larger_than_the_memory_is_refused(toy: Path, tmp_path: Path) -> None:
+    recipe = load_recipe(toy, ["model.d_model=400000"])
+    with pytest.raises(UserError, match="model: is too large for this machine's memory"):
+        Run(recipe, prepare(recipe), tmp_path)
+
+
+def test_updates_of_a_training_open_by_themselves(toy: Path, tmp_path: Path) -> None:
+    """The folder `adapter` of a finished training with LoRA is the finished model."""
+    import regard
+    from regard.training.loop import train
+
+    train(load_recipe(toy), tmp_path / "base")
+    settings = [f"model.from={tmp_path / 'base'}", "training.lora.rank=2", "training.learning_rate=0.1"]
+    train(load_recipe(toy, settings), tmp_path / "out")
+    whole, alone = regard.load(tmp_path / "out"), regard.load(tmp_path / "out" / "adapter")
+    texts = ["a b c", "d e", "f a b c"]
+    assert alone.translate(texts) == whole.translate(texts)
+    assert alone.meta["scores"] == whole.meta["scores"]
+    ids = torch.tensor([[5, 6, 7, 3]])
+    torch.testing.assert_close(alone.model(ids, ids).logits, whole.model(ids, ids).logits, rtol=1e-5, atol=1e-5)
+    base = regard.load(tmp_path / "base")
+    assert not torch.allclose(base.model(ids, ids).logits, whole.model(ids, ids).logits, atol=1e-3)

@@ -176,3 +176,14 @@ def test_texts_that_cannot_be_streamed_are_told(running: Path, settings: list[st
 
 def test_repeats_are_those_after_the_first() -> None:
     assert streaming.repeats(np.array([5, 3, 5, 5, 3, 1])).tolist() == [False, False, True, True, True, False]
+
+
+def test_sentences_before_each_in_a_stream(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same examples as in memory, but that shards are documents of their own."""
+    monkeypatch.setattr(streaming, "SHARD", 1000)
+    settings = ["data.context=2", "data.workers=1"]
+    whole, found = (prepare(load_recipe(toy, [*settings, *more])) for more in ([], ["data.stream=true"]))
+    assert found.facts == whole.facts == {"context": {"sentences": 2, "tokens": 256}}
+    assert texts(found.train.window(0, 0), found.tokenizers) == texts(whole.train.plain, whole.tokenizers)
+    assert found.train.tokens == whole.train.plain.tokens > prepare(load_recipe(toy)).train.plain.tokens
+    assert prepare(load_recipe(toy, ["data.stream=true", "data.workers=1"])).train.key != found.train.key

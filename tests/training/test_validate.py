@@ -11,7 +11,7 @@ from regard.text.corpus import Pair
 from regard.training.prepare import prepare
 from regard.training.recipe import Recipe
 from regard.training.run import Run
-from regard.training.validate import Look, judge, look, spread
+from regard.training.validate import Look, judge, look, spread, translator_of
 
 
 def test_a_look_judges_the_original_lines(toy_recipe: Recipe, tmp_path: Path) -> None:
@@ -65,3 +65,26 @@ def test_sentences_are_taken_evenly() -> None:
 def test_the_monitored_value_is_better_when_larger() -> None:
     assert Look(2.0, 0.5).value("loss") > Look(3.0, 0.5).value("loss")
     assert Look(2.0, 0.5).entry(7) == {"step": 7, "valid_loss": 2.0, "valid_token_accuracy": 0.5}
+
+
+def test_the_end_is_judged_with_sentences_before_each(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.training.recipe import load_recipe
+    from regard.translator import Translator
+
+    asked: list[object] = []
+
+    def told(self: Translator, texts: list[str], **options: object) -> list[str]:
+        asked.append(options["context"])
+        return [f"{text} {number}" for number, text in enumerate(texts)]
+
+    recipe = load_recipe(toy, ["data.context=1", "search.replace_unknown=true"])
+    prepared = prepare(recipe)
+    run = Run(recipe, prepared, tmp_path)
+    assert run.meta()["context"] == {"sentences": 1, "tokens": 256}
+    assert translator_of(run.plain, recipe, prepared).replaces_unknown
+    monkeypatch.setattr(Translator, "translate", told)
+    twice = [Pair("a", "x", 1), Pair("a", "y", 2)]
+    texts, _ = judge(run.plain, recipe, prepared, twice, greedy=False)
+    assert (texts, asked) == (["a 0", "a 1"], [1])
+    judge(run.plain, recipe, prepared, twice)
+    assert asked[-1] == 0

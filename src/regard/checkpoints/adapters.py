@@ -1,4 +1,4 @@
-"""LoRA updates in files: peft's folder format, and the model with the updates merged."""
+"""LoRA updates in files: peft's folder format, the model with the updates merged, and such a folder opened on its base."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from regard.architecture import Model
+import regard
+from regard.architecture import Description, Model
 from regard.checkpoints.bounds import LARGEST
-from regard.checkpoints.folders import foreign, unwrap
+from regard.checkpoints.folders import CONFIG as MODEL_CONFIG
+from regard.checkpoints.folders import OWN, OWN_VERSION, foreign, load_model, locate, unwrap
+from regard.checkpoints.fresh import load_with_head
 from regard.checkpoints.rules import Rule, same_names
 from regard.checkpoints.tensors import read_json, save_tensors
 from regard.errors import UserError
@@ -83,9 +86,10 @@ def _rules(model: Model) -> Iterator[Rule]:
             yield one
 
 
-def save_adapter(folder: str | Path, model: nn.Module, base: str = "") -> None:
+def save_adapter(folder: str | Path, model: nn.Module, base: str = "", meta: Mapping[str, Any] | None = None) -> None:
     """Write the updates of a model, and what else of it is learned (a fresh head), as a folder that peft opens on the class
-    of transformers for this model. base: the folder or name of the model beneath."""
+    of transformers for this model. base: the folder or name of the model beneath. meta: what else is known, as for
+    `save_model`; peft leaves it alone."""
     model, folder = unwrap(model), Path(folder)
     layers = adapted(model)
     if not layers:
@@ -125,6 +129,8 @@ def save_adapter(folder: str | Path, model: nn.Module, base: str = "") -> None:
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, folder / TENSORS)
     write_json(folder / CONFIG, config)
+    if meta:
+        write_json(folder / OWN, {"version": OWN_VERSION, "regard": regard.__version__} | dict(meta))
 
 
 def _joined(layer: Adapted, rows: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -161,6 +167,50 @@ def _task_type(model: Model) -> str | None:
     if model.decoder is None:
         return None if pool is None else "FEATURE_EXTRACTION"
     return "CAUSAL_LM" if model.encoder is None else "SEQ_2_SEQ_LM"
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether a folder holds updates alone."""
+    return (folder / CONFIG).is_file() and not (folder / MODEL_CONFIG).is_file()
+
+
+HEADS = {"SEQ_CLS": "class", "TOKEN_CLS": "tokens"}
+"""Heads by peft's names of tasks, for updates of a model that had no such head of as many classes."""
+
+
+def open_model(
+    folder: Path, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None
+) -> tuple[Model, Description, dict[str, Any], Path]:
+    """`load_model` of a folder, or of the model that a folder of updates names, with the updates in its weights; and the
+    folder where its tokenizers are. UserError: the updates name no model, or one that is not there or does not fit."""
+    if not is_adapter(folder):
+        return *load_model(folder, device, dtype), folder
+    config = read_json(folder / CONFIG)
+    base = _base(folder, config)
+    own = read_json(folder / OWN) if (folder / OWN).is_file() else {}
+    if own.get("version", OWN_VERSION) != OWN_VERSION:
+        raise UserError(f"{folder / OWN}: version {own['version']}; this regard reads version {OWN_VERSION}")
+    model, description, meta = load_model(base, device, dtype)
+    head, labels = HEADS.get(str(config.get("task_type"))), own.get("labels")
+    if head is not None and isinstance(labels, list) and getattr(description.head, "classes", None) != len(labels):
+        with torch.random.fork_rng(devices=[]):  # what is drawn here is overwritten
+            model, _, meta = load_with_head(base, head, len(labels), device, dtype)
+    load_adapter(folder, model)
+    plain = merged(model).eval()
+    meta |= {name: value for name, value in own.items() if name not in ("version", "regard", "description")}
+    return plain, plain.description, meta, base
+
+
+def _base(folder: Path, config: Mapping[str, Any]) -> Path:
+    """The folder of the model that updates belong to: as it is told, or beside them, or on the Hub."""
+    told = config.get("base_model_name_or_path")
+    if not isinstance(told, str) or not told:
+        raise UserError(f"{folder / CONFIG}: base_model_name_or_path names no model: write there to which one this belongs")
+    beside = folder / told
+    try:
+        return locate(beside if beside.is_dir() else told)
+    except UserError as error:
+        raise UserError(f"{folder}: these are updates of the model {told}: {error}") from None
 
 
 def load_adapter(folder: str | Path, model: nn.Module) -> list[str]:
@@ -237,7 +287,12 @@ def _alpha(config: Mapping[str, Any], name: str, folder: Path) -> float:
 def _install(model: Model, place: Place, a: Tensor, b: Tensor, alpha: float, dropout: float, folder: Path) -> None:
     first, after = int(place.rows.min()), int(place.rows.max()) + 1
     layer = adapted_layer(model, place.ours)
-    if after - first != len(place.rows) or a.shape[1:] != (layer.in_features,) or b.shape != (len(place.rows), len(a)):
+    if (
+        after - first != len(place.rows)
+        or a.shape[1:] != (layer.in_features,)
+        or not len(a)
+        or b.shape != (len(place.rows), len(a))
+    ):
         raise UserError(f"{folder / TENSORS}: the update of {place.theirs} does not fit this model")
     slices = {rows: name for name, rows in rows_of(model, place.ours).items()}
     update = Update(layer.in_features, first, after, len(a), alpha, dropout)

@@ -36,6 +36,13 @@ class Where:
 
 _Target = Annotated[str | None, Option(help="target language; chooses BLEU's tokenizer; default: the model's")]
 _Steps = Annotated[str | None, Option(help="steps for sources and references (moses-lc, no-stress); default: the model's")]
+_Context = Annotated[
+    int | None, Option(min=0, help="the sentences are those of documents: read so many before each, and their translations")
+]
+_Unknown = Annotated[
+    bool | None,
+    Option("--replace-unknown/--leave-unknown", help="unknown tokens become the source word that was looked at, or not"),
+]
 _Calibrate = Annotated[
     str | None, Option(help="fit the quality estimate to this data, keep it in the model folder, draw its reliability here")
 ]
@@ -62,6 +69,8 @@ def command(
     mbr: Utility = None,
     candidates: Candidates = None,
     sample: Annotated[bool | None, Option("--sample", help="draw answers instead of searching")] = None,
+    context: _Context = None,
+    replace_unknown: _Unknown = None,
     rerank: Rerank = None,
     max_sentences: Annotated[int | None, Option(min=1, help="only the first so many sentences")] = None,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
@@ -77,7 +86,7 @@ def command(
     _evaluate(dict(locals()))
 
 
-SEARCH = ("num_beams", "length_penalty", "sample", "mbr", "candidates")
+SEARCH = ("num_beams", "length_penalty", "sample", "mbr", "candidates", "context", "replace_unknown")
 """Options of the search."""
 
 
@@ -96,7 +105,7 @@ def _evaluate(named: dict[str, Any]) -> None:
         named["reference"] or [],
         data,
         named["split"],
-        named["group"],
+        named["group"] and not named["context"],
         named["source_lang"] or known.get("source"),
         named["target_lang"] or known.get("target"),
         names(steps) if steps is not None else list(known.get("preprocess") or []),

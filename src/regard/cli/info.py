@@ -33,21 +33,22 @@ def command(
 def facts(folder: Path) -> dict[str, Any]:
     """Everything that `regard info` shows but the tree, as JSON types; model: the description itself."""
     from regard.architecture import to_json
+    from regard.checkpoints.adapters import open_model
     from regard.checkpoints.fit import check_fit
-    from regard.checkpoints.folders import load_model, named_tensors
+    from regard.checkpoints.folders import named_tensors
     from regard.text.tokenizer import Tokenizers
 
-    model, description, meta = load_model(folder)
+    model, description, meta, base = open_model(folder)
     tensors = named_tensors(model)
     kinds = sorted({str(t.dtype).removeprefix("torch.") for t in tensors.values()})
-    tokenizers = Tokenizers.open(folder) if (folder / "tokenizer.json").is_file() else None
+    tokenizers = Tokenizers.open(base) if (base / "tokenizer.json").is_file() else None
     check_fit(description, meta["ids"], tokenizers, folder)
     sides = () if tokenizers is None else (("source",) if tokenizers.shared else ("source", "target"))
     return {
         "folder": str(folder),
         "parameters": sum(t.numel() for t in tensors.values()),
         "dtype": ", ".join(kinds),
-        "bytes": sum(file.stat().st_size for file in folder.glob("model*.safetensors")),
+        "bytes": sum(file.stat().st_size for file in folder.glob("*model*.safetensors")),
         "tokenizers": {side: {"entries": getattr(tokenizers, side).vocab_size} for side in sides},
         "description": to_json(description),
         "shapes": {name: list(t.shape) for name, t in tensors.items()},

@@ -17,6 +17,7 @@ type a line to see its translation; about the last one:
   :align      which words of the source each word looks at
   :nbest N    the N best translations (5), with their scores
   :why        words it is not sure of, source words it hardly looked at, what is doubtful
+  :new        a new text begins (with --context)
   :help       this
   :quit       end (also Ctrl-D)"""
 UNSURE = 0.5
@@ -83,6 +84,11 @@ class Terminal:
         known = meta.get("source") and meta.get("target")
         self.prompt = f"{meta['source']}-{meta['target']}> " if known else "> "
         self.last: Any = None
+        self.before: list[tuple[str, str]] = []
+        if options.get("context"):
+            from regard.decoding.context import Context
+
+            self.options = options | {"context": Context(options["context"])}
 
     def run(self) -> None:
         """Answer lines until :quit or Ctrl-D; Ctrl-C gives up the line."""
@@ -106,8 +112,13 @@ class Terminal:
         if line.startswith(":"):
             self._command(*line[1:].split())
             return
+        self.before = self._thread()
         self.last = self._translated(line)
         self.say(one_line(self.last.text))
+
+    def _thread(self) -> list[tuple[str, str]]:
+        """What stands before the next line."""
+        return list(self.options["context"].pairs) if self.options.get("context") else []
 
     def _translated(self, line: str, **more: Any) -> Any:
         return self.translator.translate([line], details=True, confidence=True, **(self.options | more))[0]
@@ -115,6 +126,9 @@ class Terminal:
     def _command(self, name: str = "", *rest: str) -> None:
         if name in ("h", "help", "?"):
             self.say(HELP)
+        elif name == "new":
+            if self.options.get("context"):
+                self.options["context"].pairs = []
         elif name not in ("align", "nbest", "why"):
             self.say(f"there is no :{name}; :help lists what there is")
         elif self.last is None:
@@ -130,7 +144,8 @@ class Terminal:
             raise UserError(":nbest takes a number from 1 to 100")
         number = int(count)
         beams = max(number, self.options.get("num_beams") or self.translator.search.num_beams)
-        found = self._translated(self.last.source, num_return=number, num_beams=beams)
+        before = {"context": [self.before]} if self.options.get("context") else {}
+        found = self._translated(self.last.source, num_return=number, num_beams=beams, **before)
         for one in (found, *found.alternatives):
             self.say(f"  {one.score:8.3f}  {one_line(one.text)}")
 

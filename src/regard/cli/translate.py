@@ -26,6 +26,9 @@ OWN = (
     "keep",
     "replace_unknown",
     "confidence",
+    "context",
+    "prefix",
+    "complete",
     "mbr",
     "candidates",
 )
@@ -42,7 +45,8 @@ _Kept = Annotated[
     list[str] | None, Option(help="carry through unchanged: tags, variables, urls, emails, code, or a regular expression")
 ]
 _Unknown = Annotated[
-    bool | None, Option("--replace-unknown", help="unknown tokens become the source word that was looked at")
+    bool | None,
+    Option("--replace-unknown/--leave-unknown", help="unknown tokens become the source word that was looked at, or not"),
 ]
 _Format = Annotated[
     str | None,
@@ -60,6 +64,16 @@ _Parts = Annotated[
         " under torchrun processes share them; --input may have * and --output be a folder",
     ),
 ]
+_Context = Annotated[
+    int | None,
+    Option(
+        min=0,
+        help="read so many sentences before each, and their translations; a blank line ends a document; for models that"
+        " learned it (data.context)",
+    ),
+]
+_Prefix = Annotated[str | None, Option(help="how every translation begins")]
+_Complete = Annotated[bool | None, Option("--complete", help="the last word of --prefix may be the beginning of a word")]
 _Attributes = Annotated[bool, Option("--attributes", help="of HTML, alt texts, titles and the like too")]
 
 
@@ -99,6 +113,9 @@ def command(
     forbid: Annotated[list[str] | None, Option(help="phrase of no translation")] = None,
     keep: _Kept = None,
     replace_unknown: _Unknown = None,
+    prefix: _Prefix = None,
+    complete: _Complete = None,
+    context: _Context = None,
     batch_tokens: Annotated[int | None, Option(min=1, help="source tokens of a batch; changes speed, not answers")] = None,
     workers: Annotated[int, Option(min=0, help="processes of one thread each (CPU); 0: one a core")] = 1,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
@@ -119,6 +136,10 @@ def _translate(named: dict[str, Any]) -> None:
         return
     texts = [] if format else chunks(named["text"], named["input"], "lines to translate")
     translator = _load(named, options)
+    if options.get("context"):
+        from regard.decoding.context import thread_of
+
+        thread_of(options["context"], translator.meta)  # refused before anything is read
     if format is None and not any(named[name] for name in ("text", "input", "output", "jsonl")) and terminal.sits():
         terminal.converse(translator, options)
         return
@@ -135,9 +156,16 @@ def _in_parts(named: dict[str, Any], options: dict[str, Any]) -> None:
     """The same for files of any size, in parts."""
     if named["text"] or named["format"] not in (None, "lines"):
         raise UserError("--parts is for files of lines: give --input and --output, no texts and no --format")
+    if named["context"]:
+        raise UserError("--context reads lines in order, --parts side by side: leave one of them away")
     jobs, (rank, world) = parts.jobs_of(named["input"], named["output"]), parts.place()
     said = {"model": parts.whereabouts(named["model"]), "split": named["split"], "jsonl": named["jsonl"]}
-    said |= {"more": named["more"], "rerank": named["rerank"], "engine": named["engine"], "dtype": named["dtype"]}
+    said |= {
+        "more": [parts.whereabouts(one) for one in named["more"] or ()],
+        "rerank": named["rerank"],
+        "engine": named["engine"],
+        "dtype": named["dtype"],
+    }
     said["shortlist"] = named["shortlist"]
     said |= {name: value for name, value in options.items() if name not in ("workers", "batch_tokens")}
     named["device"] = parts.own_device(named["device"])
@@ -187,6 +215,11 @@ def _load(named: dict[str, Any], options: dict[str, Any]) -> Any:
     keep_memory()
     run = _engine(named)
     translator = run(opened(named["model"], named["more"], named["device"], named["dtype"]))
+    if steps := getattr(translator, "meta", {}).get("preprocess"):
+        print(
+            f"note: this model learned from text after {', '.join(steps)}: give it such text, and expect such",
+            file=sys.stderr,
+        )
     if named["shortlist"]:
         translator.use_shortlist(named["model"])
     if named["workers"] != 1:

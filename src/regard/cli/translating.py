@@ -12,9 +12,12 @@ from typing import Any, BinaryIO
 from regard.cli.streams import one_line
 from regard.errors import UserError
 
+LARGEST = 64 << 20
+"""Bytes that a document may have."""
 NAMED = 10
 """So many lines of a kind are named on stderr; further ones are counted."""
 KINDS = {
+    "shortened": "the text is longer than the model reads, its end was left out",
     "truncated": "the source is longer than the model reads, its end was left out",
     "unknown": "the source has words that the vocabulary lacks; the model cannot tell one such word from another",
     "cut": "the translation was cut by the length limit",
@@ -45,9 +48,13 @@ class Report:
             ("layout", "layout" in answer.flags),
         ):
             if found:
-                self.counts[kind] = self.counts.get(kind, 0) + 1
-                if self.counts[kind] <= NAMED:
-                    print(f"{self.what} {self.lines}: {KINDS[kind]}", file=sys.stderr)
+                self.note(kind, self.lines)
+
+    def note(self, kind: str, line: int) -> None:
+        """Something of this kind is to be said of a line."""
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        if self.counts[kind] <= NAMED:
+            print(f"{self.what} {line}: {KINDS[kind]}", file=sys.stderr)
 
     def close(self) -> None:
         """Say how many there were."""
@@ -69,6 +76,10 @@ def lines(
     from regard.documents import translate_long
 
     report, count = Report(lines=first), options.get("num_return") or 1
+    if options.get("context"):
+        from regard.decoding.context import Context
+
+        options = options | {"context": Context(options["context"])}  # goes on from one list of lines to the next
     if split != "no" and count > 1:
         raise UserError("--n-best is for sentences, so it goes without --split sentences")
     for chunk in texts:
@@ -103,7 +114,13 @@ def document(translator: Any, text: str, name: str, file: BinaryIO, jsonl: bool,
 
 def read_document(path: str | None) -> str:
     """The whole text of a file, or of stdin. UserError: it cannot be read, or is not UTF-8."""
-    data = sys.stdin.buffer.read() if path in (None, "-") else Path(str(path)).read_bytes()
+    if path in (None, "-"):
+        data = sys.stdin.buffer.read(LARGEST + 1)
+    else:
+        with Path(str(path)).open("rb") as file:
+            data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise UserError(f"{path or 'stdin'}: has more than {LARGEST:,} bytes, and a document is read as a whole: cut it")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -87,23 +87,38 @@ class Tracker:
         numbers, over = sentences.tolist(), self._would_end(logits, norm)
         early = [row for row, stage in enumerate(self.rows) if stage is not None and not stage.ends]
         logits[early, self.eos] = -math.inf
+        at: list[int] = []  # rows and tokens that are taken away, all at once
+        taken: list[int] = []
+        narrow: list[tuple[int, list[int]]] = []
         for row, stage in enumerate(self.rows):
             if stage is None:
                 continue
-            left, its = self.limits[numbers[row]] - step, logits[row]
+            left = self.limits[numbers[row]] - step
             self.turned[row] |= over[row] and stage.missing > 0
-            if stage.held:
-                its[self._after_words(stage, its)] = -math.inf
-            blocked = self._blocked(stage, "last" if left <= 1 else "alone" if self.alone else "usual", its.device)
-            if blocked is not None:
-                its[blocked] = -math.inf
+            blocked = self._blocked(stage, "last" if left <= 1 else "alone" if self.alone else "usual")
+            at += [row] * len(blocked)
+            taken += blocked
             if stage.seen.rest:
-                self._only(its, stage.opening)
+                narrow.append((row, stage.opening))
             late = left <= stage.worst + 1
             if stage.missing and (self.turned[row] or late) and stage.advance:
-                self._only(its, stage.advance)
+                narrow.append((row, stage.advance))
             elif late and stage.worst:
-                self._only(its, [*self._after_words(stage, its).tolist(), self.eos])
+                narrow.append((row, [*stage.rules.lexicon.outside, self.eos]))
+        if at:
+            logits[torch.tensor(at, device=logits.device), torch.tensor(taken, device=logits.device)] = -math.inf
+        self._hold(logits)
+        for row, tokens in narrow:
+            self._only(logits[row], tokens)
+
+    def _hold(self, logits: Tensor) -> None:
+        """Where a forbidden phrase stands, let its word go on."""
+        held = [(row, stage) for row, stage in enumerate(self.rows) if stage is not None and stage.held]
+        if not held:
+            return
+        if self._outside is None:
+            self._outside = torch.tensor(held[0][1].rules.lexicon.outside, dtype=torch.long, device=logits.device)
+        logits[torch.tensor([row for row, _ in held], device=logits.device)[:, None], self._outside] = -math.inf
 
     def widen(self, logits: Tensor, value: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
         """`value`, `token` [R C], the best of each row of logits, and after them what brings phrases nearer."""
@@ -132,6 +147,10 @@ class Tracker:
                 continue
             scores, tokens = all_scores[sentence], all_tokens[sentence]
             found = {beam * columns for beam in range(width)}.union(usual[sentence])
+            if not any(stage is not None and stage.missing for stage in stages):
+                near = (at for at in found if at < len(tokens) and scores[at] > -math.inf)
+                if not any(self._need(stages[at // columns], tokens[at]) for at in near):
+                    continue  # nothing is needed by any of them: the best are what would be chosen
             found.update(at for beam in range(width) for at in range(beam * columns + count, (beam + 1) * columns))
             ranked = sorted((-scores[at], at) for at in found if at < len(tokens) and scores[at] > -math.inf)
             order = [at for _, at in ranked]
@@ -158,15 +177,10 @@ class Tracker:
         after = stage.after(token)
         return after.missing + after.held
 
-    def _after_words(self, stage: Stage, its: Tensor) -> Tensor:
-        if self._outside is None:
-            self._outside = torch.tensor(stage.rules.lexicon.outside, dtype=torch.long, device=its.device)
-        return self._outside
-
-    def _blocked(self, stage: Stage, when: Literal["usual", "alone", "last"], device: torch.device) -> Tensor | None:
+    @staticmethod
+    def _blocked(stage: Stage, when: Literal["usual", "alone", "last"]) -> list[int]:
         if when not in stage.blocked:
-            found = stage.forbidden(when)
-            stage.blocked[when] = torch.tensor(found, dtype=torch.long, device=device) if found else None
+            stage.blocked[when] = stage.forbidden(when)
         return stage.blocked[when]
 
     @staticmethod

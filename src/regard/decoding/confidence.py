@@ -43,10 +43,17 @@ class Judge:
             for one in (first, *first.alternatives)
             if source
         ]
+        leads = [self._lead(plan) for plan, _, _ in rows]
         seen = self._looked(rows)
         without = self._without(rows) if self.wishes.confidence else [None] * len(rows)
-        for (plan, source, one), its, bare in zip(rows, seen, without):
-            self._one(plan, source, one, its, bare)
+        for (plan, source, one), lead, its, bare in zip(rows, leads, seen, without):
+            skip = len(plan.before.target)
+            self._one(plan, source[lead:], one, _cut(its, skip, lead), _cut(bare, skip, 0))
+
+    def _lead(self, plan: Plan) -> int:
+        """How many ids of a framed source are of the sentences before it."""
+        before = plan.before.source
+        return len(before) + len(self.tokenizers.source.template.before()) if before else 0
 
     def _looked(self, rows: list[tuple[Plan, Sequence[int], Any]]) -> list[Forced | None]:
         """The forced pass of those that need one."""
@@ -60,7 +67,7 @@ class Judge:
             for n, (plan, _, one) in enumerate(rows)
             if wishes.confidence or plan.outs or (wishes.replace_unknown and unk in one.ids)
         ]
-        answers = [(rows[n][2].ids, rows[n][2].finished) for n in wanted]
+        answers = [_told(rows[n][0], rows[n][2]) for n in wanted]
         passes = forced(self.model, [rows[n][1] for n in wanted], answers, *self.marks, self.batch_tokens)
         found: list[Forced | None] = [None] * len(rows)
         for n, its in zip(wanted, passes):
@@ -72,7 +79,7 @@ class Judge:
         empty = self.frame([])
         if not empty or self.model.encoder is None:
             return [None] * len(rows)
-        answers = [(one.ids, one.finished) for _, _, one in rows]
+        answers = [_told(plan, one) for plan, _, one in rows]
         return [*forced(self.model, [empty] * len(rows), answers, *self.marks, self.batch_tokens)]
 
     def _one(self, plan: Plan, source: Sequence[int], one: Any, its: Forced | None, bare: Forced | None) -> None:
@@ -123,6 +130,18 @@ class Judge:
             one.text = put_back(plan.text, plan.outs, one.text, pairs)
             if table is None:
                 one.flags.append("kept-guessed")
+
+
+def _told(plan: Plan, one: Any) -> tuple[list[int], bool]:
+    """The ids of an answer behind those of the translations before it, and whether an end mark follows."""
+    return [*plan.before.target, *one.ids], one.finished
+
+
+def _cut(its: Forced | None, skip: int, lead: int) -> Forced | None:
+    """A forced pass without its first `skip` tokens and without the first `lead` of the source."""
+    if its is None or not (skip or lead):
+        return its
+    return Forced(its.log_probs[skip:], None if its.weights is None else its.weights[skip:, lead:])
 
 
 @dataclass

@@ -12,6 +12,9 @@ from regard.decoding.banks import Demand, Tracker
 from regard.decoding.options import Search
 from regard.errors import UserError
 
+FIRST = 64
+"""Ids of a row that are looked at before all of them are."""
+
 
 class Constraints:
     """Minimum length, suppressed and repeated tokens, repeated n-grams, and the tokens each sentence must begin with."""
@@ -59,12 +62,13 @@ class Constraints:
         )
 
     def apply(self, logits: Tensor, norm: Tensor, ids: Tensor, lines: Tensor) -> Tensor:
-        """New logits Float[R V]. norm: Float[R], log of the sum of exp(logits). ids: Int[R T], what each row wrote
-        already. lines: Int[R], the row's sentence. A row for which nothing is left may end."""
+        """The logits Float[R V], written over. norm: Float[R], log of the sum of exp(logits). ids: Int[R T], what each row
+        wrote already. lines: Int[R], the row's sentence. A row for which nothing is left may end."""
         its, step = self.options, ids.shape[1]
         if self.largest >= logits.shape[1]:
             raise UserError(f"suppress_tokens or first_token names id {self.largest}, the model has {logits.shape[1]} ids")
-        raw, logits = logits, logits.clone()
+        ends = logits[:, self.eos].clone()
+        forced = self._forced(logits, step, lines)
         if its.repetition_penalty != 1.0 and step:
             log_probs = logits.gather(1, ids) - norm[:, None]
             logits.scatter_(1, ids, log_probs * its.repetition_penalty + norm[:, None])
@@ -76,16 +80,13 @@ class Constraints:
             self._forbid_ngrams(logits, ids, its.no_repeat_ngram_size)
         if self.phrases is not None:
             self.phrases.mask(logits, norm, step, lines)
-        stuck = logits.amax(1) == -math.inf
-        logits[:, self.eos] = torch.where(stuck, raw[:, self.eos], logits[:, self.eos])
-        if self.prefix is not None and step < self.longest:
-            forced = self.prefix[lines, step]
-            only = torch.full_like(raw, -math.inf)
-            at = forced.clamp(min=0)[:, None]
-            only.scatter_(1, at, raw.gather(1, at))
-            logits = torch.where((forced >= 0)[:, None], only, logits)
+        self._free(logits, ends)
+        if forced is not None:
+            rows, tokens, kept = forced
+            logits[rows] = -math.inf
+            logits[rows, tokens] = kept
         if its.first_token is not None and step == 0:
-            logits = torch.full_like(raw, -math.inf)
+            logits = torch.full_like(logits, -math.inf)
             logits[:, its.first_token] = norm  # so that its log-probability is 0
         return logits
 
@@ -103,6 +104,22 @@ class Constraints:
         """Row i becomes a copy of row rows[i]."""
         if self.phrases is not None:
             self.phrases.take(rows)
+
+    def _forced(self, logits: Tensor, step: int, lines: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+        """The rows that must write a certain token now, these tokens, and their logits; None if there are none."""
+        if self.prefix is None or step >= self.longest:
+            return None
+        tokens = self.prefix[lines, step]
+        rows = (tokens >= 0).nonzero()[:, 0]
+        return rows, tokens[rows], logits[rows, tokens[rows]]
+
+    def _free(self, logits: Tensor, ends: Tensor) -> None:
+        """Let the rows end for which nothing is left. Most have something left among their first ids. ends: Float[R], what
+        the end marks had."""
+        doubtful = (logits[:, :FIRST].amax(1) == -math.inf).nonzero()[:, 0]
+        if len(doubtful):
+            stuck = doubtful[logits[doubtful].amax(1) == -math.inf]
+            logits[stuck, self.eos] = ends[stuck]
 
     @staticmethod
     def _forbid_ngrams(logits: Tensor, ids: Tensor, size: int) -> None:

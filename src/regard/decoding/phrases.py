@@ -8,6 +8,7 @@ or forbidding "cat" leaves "cats" alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from regard.text.surfaces import NARROW, OUTSIDE, SPACE, SPACED, WIDE, Lexicon, first_kind, joined, last_kind
@@ -53,6 +54,12 @@ class Pattern:
             rest = rest[len(self._lexicon.texts[fits]) :]
         if ids:
             self._note(place, ids[0], len(ids))
+
+
+@lru_cache(4096)
+def pattern_of(lexicon: Lexicon, phrase: str) -> Pattern:
+    """The Pattern of a phrase, made once for all sentences that ask for it."""
+    return Pattern(lexicon, phrase)
 
 
 class _Seen(NamedTuple):
@@ -130,7 +137,7 @@ class Rules:
         self, lexicon: Lexicon, groups: Sequence[Sequence[str]] = (), forbid: Sequence[str] = (), opening: bytes = b""
     ) -> None:
         self.lexicon, self.opening = lexicon, opening
-        made = [[Pattern(lexicon, phrase) for phrase in group] for group in groups]
+        made = [[pattern_of(lexicon, phrase) for phrase in group] for group in groups]
         kept = [[pattern for pattern in group if pattern.spellable] for group in made]
         self.hopeless = [tuple(group) for group, patterns in zip(groups, kept) if not patterns]
         self.groups: list[list[int]] = []
@@ -142,8 +149,9 @@ class Rules:
             self.patterns += patterns
         self.required = len(self.patterns)
         self._whole = [min(self.patterns[n].fewest for n in members) for members in self.groups]
-        self.patterns += [Pattern(lexicon, phrase) for phrase in forbid]
+        self.patterns += [pattern_of(lexicon, phrase) for phrase in forbid]
         self._holding: dict[int, list[int]] = {}
+        self.touching = frozenset[int]().union(*(lexicon.touching(pattern.body) for pattern in self.patterns))
         self._stages: dict[tuple[_Seen, bool], Stage] = {}
 
     def __bool__(self) -> bool:
@@ -190,6 +198,8 @@ class Rules:
         text = self.lexicon.texts[token] if token < len(self.lexicon.texts) else b""
         if not text:
             return self._stage(seen, False)
+        if not seen.active and not seen.rest and token not in self.touching:  # most tokens have nothing to do with phrases
+            return self._stage(_Seen(seen.met, (), *self.lexicon.ending(token)), False)
         met, active, broken = set(seen.met), set(), False
         for number, pattern in enumerate(self.patterns):
             required = number < self.required

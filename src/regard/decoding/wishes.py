@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from regard.decoding.banks import Demand
+from regard.decoding.context import Before
 from regard.decoding.phrases import Rules
 from regard.errors import UserError
 from regard.text.glossary import Glossary
@@ -30,7 +31,8 @@ class Wishes:
     same for phrases that must not. glossary: a Glossary, its file or its entries. keep: kinds of `regard.text.kept.KINDS`
     or regular expressions, for parts that are carried through unchanged. complete: the last word of `prefix` may be the
     beginning of a word. replace_unknown: unknown tokens become the source word that was looked at most. confidence: find
-    alignments, uncovered words, and what the source explains (two more passes)."""
+    alignments, uncovered words, and what the source explains (two more passes). context: for each text the sentences before
+    it with their translations."""
 
     require: Any = None
     forbid: Any = None
@@ -39,6 +41,7 @@ class Wishes:
     complete: bool = False
     replace_unknown: bool = False
     confidence: bool = False
+    context: Any = None
 
     @classmethod
     def divided(cls, named: Mapping[str, Any]) -> tuple[Wishes, dict[str, Any]]:
@@ -77,7 +80,8 @@ class Wishes:
 @dataclass
 class Plan:
     """What is asked of one translation. text: what the model reads. groups: of each one phrase must stand there, and who
-    asks for it. kept: parts that must be carried through. symbols: of these, what stands for them. outs: those taken out."""
+    asks for it. kept: parts that must be carried through. symbols: of these, what stands for them. outs: those taken out.
+    before: what stands before the text and its translation."""
 
     text: str
     begin: str = ""
@@ -86,6 +90,7 @@ class Plan:
     kept: list[str] = field(default_factory=list)
     symbols: dict[str, str] = field(default_factory=dict)
     outs: list[Out] = field(default_factory=list)
+    before: Before = field(default_factory=Before)
     rules: Rules | None = None
 
     def take(self, kept: Any, tokenizers: Tokenizers) -> None:

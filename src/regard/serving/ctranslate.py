@@ -75,6 +75,8 @@ class ExportedTranslator(Translator):
     ) -> list[list[Hypothesis]]:
         if begin is not None:
             raise UserError("prefixes and required or forbidden phrases: CTranslate2 has none that mean the same")
+        if any(job.given):
+            raise UserError("context: CTranslate2 begins each translation anew; use the engine regard")
         if job.shortlist is not None:
             raise UserError("shortlist: CTranslate2 does not read regard's; use the engine regard")
         if job.tell is not None:

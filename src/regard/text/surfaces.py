@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from bisect import bisect_left, bisect_right
 from functools import cached_property, lru_cache
+from itertools import accumulate
 
 from regard.text.pieces import BYTE_TOKEN
 from regard.text.pieces import SPACE as MARK
@@ -96,6 +97,7 @@ class Lexicon:
         self.order = sorted(range(len(self.texts)), key=lambda number: self.texts[number])
         self._endings: dict[int, tuple[int, int]] = {}
         self._keys = [self.texts[number] for number in self.order]
+        self._touching: dict[bytes, frozenset[int]] = {}
 
     def starting(self, start: bytes) -> list[int]:
         """Ids whose text begins so."""
@@ -118,7 +120,38 @@ class Lexicon:
 
     def holding(self, part: bytes) -> list[int]:
         """Ids whose text holds this."""
-        return [number for number, text in enumerate(self.texts) if part in text]
+        joined, ends = self._joined
+        found: list[int] = []
+        at = joined.find(part)
+        while 0 <= at < len(joined):
+            number = bisect_right(ends, at)
+            inside = at + len(part) <= ends[number]
+            if inside and (not found or found[-1] != number):
+                found.append(number)
+            at = joined.find(part, at + 1)
+        return found
+
+    def touching(self, body: bytes) -> frozenset[int]:
+        """Ids after which some of this text may stand, if none did before: those that end with its first byte or hold its
+        first two (more than need be, but none is missing)."""
+        start = body[:2]
+        found = self._touching.get(start)
+        if found is None:
+            found = self._touching[start] = frozenset([*self._last.get(start[:1], ()), *self.holding(start)])
+        return found
+
+    @cached_property
+    def _joined(self) -> tuple[bytes, list[int]]:
+        """The texts of all ids end to end, and where each ends."""
+        return b"".join(self.texts), list(accumulate(map(len, self.texts)))
+
+    @cached_property
+    def _last(self) -> dict[bytes, list[int]]:
+        """Ids by the last byte of their text."""
+        found: dict[bytes, list[int]] = {}
+        for number, text in enumerate(self.texts):
+            found.setdefault(text[-1:], []).append(number)
+        return found
 
     @cached_property
     def outside(self) -> list[int]:

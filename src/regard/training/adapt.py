@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from torch import nn
 
+from regard.batches.limits import LengthReport, Limits
+from regard.batches.objectives import Translation
+from regard.batches.windows import windows_of
+from regard.decoding.alignment import can_look
 from regard.errors import UserError
 from regard.layers import lora
+from regard.training.prepare import Prepared
 from regard.training.recipe import Recipe
 from regard.training.wording import nearest
 
@@ -41,6 +47,38 @@ def check_model(model: Any, kind: str, packed: bool) -> None:
         raise UserError(
             "task.pack: this model reads token after token through one state and cannot keep packed texts apart;"
             " set task.pack: false"
+        )
+
+
+def check_positions(model: Any, recipe: Recipe, prepared: Prepared) -> None:
+    """UserError if a text is longer than a model of one half has positions. (Several texts in a row have their own each, and
+    the halves of a translator are held to theirs by `held`.)"""
+    half, longest = model.decoder if model.encoder is None else model.encoder, recipe.data.max_length
+    if prepared.packed or None not in (model.encoder, model.decoder) or (half.limit or longest) >= longest:
+        return
+    for data, objective in ((prepared.train, prepared.objective), (prepared.valid, prepared.watched)):
+        found = windows_of(data, objective or Translation(), Limits(half.limit, None, "cut")).report
+        if found.count:
+            where = ", ".join(map(str, found.source[:8])) + (", …" if found.count > 8 else "")
+            raise UserError(
+                f"data.max_length: is {longest}, the model has positions for {half.limit} tokens, and {found.count} examples"
+                f" of the {found.name} have more (lines {where}): lower it"
+            )
+
+
+def too_long(learned: LengthReport, limits: Limits, prepared: Prepared) -> list[str]:
+    """What is said of training and validation examples that are longer than the limits: how many, and in which lines."""
+    if not len(prepared.valid):
+        return learned.lines()
+    skipped = replace(limits, action="skip")
+    return learned.lines() + windows_of(prepared.valid, prepared.watched or Translation(), skipped).report.lines()
+
+
+def check_search(model: Any, recipe: Recipe) -> None:
+    """UserError if the recipe's search asks for what a model cannot do."""
+    if recipe.search.replace_unknown and not can_look(model):
+        raise UserError(
+            "search.replace_unknown: needs attention over the source, which model.architecture does not give here"
         )
 
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from regard.checkpoints.average import mean_weights
 from regard.evaluation.files import write_lines
+from regard.evaluation.quality import draw
 from regard.training import parallel, ranks, resume, tasks
 from regard.training.run import Run
+from regard.training.validate import calibrated
+
+RELIABILITY = "reliability.png"
+"""The picture of how far the estimate of quality can be relied on."""
 
 
 def finish(run: Run, tell: Callable[[str], None]) -> dict[str, Any]:
     """Write the finished model into the run's folder; gives the test scores by metric ({} without test pairs)."""
     chosen = choose(run, tell)
+    its = run.recipe.evaluation
     tell(f"finished model: {chosen}")
     run.plain.eval()
     meta = run.meta() | {"weights": chosen}
@@ -27,7 +34,15 @@ def finish(run: Run, tell: Callable[[str], None]) -> dict[str, Any]:
                 write_lines(run.output / "test.hyp", tested.texts)
             for name, s in scores.items():
                 tell(f"test {name} {s['value']:.2f}  {s['signature']}")
-        ranks.first(lambda: run.write_model(run.output, meta | {"scores": scores}))
+        quality = ranks.first(lambda: calibrated(run.plain, run.recipe, run.prepared)) if its.calibrate else None
+        if quality is not None:
+            meta["quality"] = quality.formula
+            tell("\n".join(quality.lines()))
+    model = run.whole()
+    ranks.first(lambda: run.write_model(run.output, meta | {"scores": scores}, model))
+    if quality is not None and run.main:
+        with contextlib.suppress(OSError):  # the estimate is there, the picture can be drawn again
+            draw(quality, run.output / RELIABILITY)
     return scores
 
 

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regard.batches.data import Examples, ResampledPairs, TokenisedPairs
+from regard.batches.context import pairs_with_context, with_context
+from regard.batches.data import Arrays, Examples, ResampledPairs, TokenisedPairs
 from regard.batches.limits import Limits
 from regard.batches.objectives import Objective, Translation
 from regard.batches.windows import Streamed
+from regard.decoding.context import marks_between
 from regard.errors import UserError
+from regard.evaluation.quality import LEAST
 from regard.text import grammar, named
 from regard.text.clean import Report, Rules, clean
 from regard.text.corpus import Pair, open_corpus
@@ -79,10 +82,25 @@ class Prepared:
             elif sizes[0] == sizes[1]:
                 words = f"{sizes[0]:,} tokens"
             lines.append(f"vocabulary {words}; {learned} to learn from")
+            lines += self._unknown(what == "pairs")
         if self.labels:
             shown = ", ".join(self.labels[:10]) + (" …" if len(self.labels) > 10 else "")
             lines.append(f"{len(self.labels)} classes: {shown}")
         return "\n".join([*lines, *self.notes])
+
+    def _unknown(self, both: bool) -> list[str]:
+        """A line on words that the vocabulary lacks; none where it has all. both: targets are texts too."""
+        found = [_count(data, self.tokenizers, both) for data in (self.train.plain, self.valid)]
+        if not any(count for count, _ in found):
+            return []
+        told = [f"{count:,} of {total:,}" for count, total in found]
+        return [f"unknown to the vocabulary: {told[0]} training tokens, {told[1]} validation tokens"]
+
+
+def _count(data: TokenisedPairs, tokenizers: Any, both: bool) -> tuple[int, int]:
+    """How many tokens the vocabulary lacks, and how many there are."""
+    sides = [(data.source, tokenizers.source.unk), *([(data.target, tokenizers.target.unk)] if both else [])]
+    return sum(int((ids == unk).sum()) for ids, unk in sides if unk is not None), sum(len(ids) for ids, _ in sides)
 
 
 def cache_folder(cache_dir: Path | None = None) -> Path:
@@ -96,6 +114,15 @@ def cache_folder(cache_dir: Path | None = None) -> Path:
 def limits(recipe: Recipe) -> Limits:
     """How long a side may be, and what happens to longer training pairs."""
     return Limits(recipe.data.max_length, recipe.data.max_length, recipe.training.on_long)
+
+
+def held(recipe: Recipe, model: Any) -> Limits:
+    """The same, held to the positions that each half of a translator has."""
+    its = limits(recipe)
+    if model.encoder is None or model.decoder is None:
+        return its
+    sides = (min(recipe.data.max_length, half.limit or recipe.data.max_length) for half in (model.encoder, model.decoder))
+    return Limits(*sides, its.action)
 
 
 def prepare(recipe: Recipe, cache_dir: Path | None = None) -> Prepared:
@@ -120,27 +147,69 @@ def prepare_pairs(recipe: Recipe, cache: Path) -> Prepared:
     pairs, report = clean(read_split(recipe, "train"), rules(recipe))
     if not pairs:
         raise UserError(f"data.train: no pair is left of {report.total} after cleaning; {'; '.join(report.lines())}")
-    valid = [pair for pair in read_split(recipe, "valid") if pair.source.strip() and pair.target.strip()]
-    if not valid:
-        raise UserError("data.valid: no validation pairs; name a file of pairs that are not learned from")
+    valid = watched_pairs(recipe)
     start = start_of(recipe)
     tokenizers = tokenizers_of_pairs(recipe, pairs, cache) if start is None else start.tokenizers
-    folder = cache / "tokens"
-    train: Examples = TokenisedPairs.build(pairs, tokenizers, folder, name="training data")
+    objective = Translation.of(tokenizers) if start is None else start.translation()
+    folder, told = cache / "tokens", Sentences.of(recipe, tokenizers, objective)
+    train: Examples = told(TokenisedPairs.build(pairs, tokenizers, folder, name="training data"), vary=True)
     if recipe.tokenizer.dropout:
         train = ResampledPairs(pairs, tokenizers, recipe.training.seed, train.plain)
     return Prepared(
         train,
-        TokenisedPairs.build(valid, tokenizers, folder, name="validation data"),
+        told(TokenisedPairs.build(valid, tokenizers, folder, name="validation data"), vary=False),
         valid,
         read_split(recipe, "test"),
         tokenizers,
         report,
         recipe.data.name or str(recipe.data.train),
         report.lines() if len(pairs) < report.total else [],
-        objective=Translation.of(tokenizers) if start is None else start.translation(),
+        objective=objective,
         start=start,
+        facts=told.facts,
     )
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """How many sentences of its document stand before each. between: the ids that part them; most: tokens of a side."""
+
+    count: int
+    between: tuple[int, int]
+    most: int
+
+    @classmethod
+    def of(cls, recipe: Recipe, tokenizers: Any, objective: Translation) -> Sentences:
+        """As a recipe says. UserError: with BPE-dropout, or the vocabulary has no marks for it."""
+        count, most = recipe.data.context, recipe.data.max_length - 1  # and the end mark
+        if not count:
+            return cls(0, (0, 0), most)
+        if recipe.tokenizer.dropout:
+            raise UserError("tokenizer.dropout: splits each sentence anew, data.context learns from several: set one to 0")
+        return cls(count, marks_between(tokenizers, objective.bos), most)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a model folder should know."""
+        return {"context": {"sentences": self.count, "tokens": self.most + 1}} if self.count else {}
+
+    def arrays(self, arrays: Arrays) -> Arrays:
+        """The arrays of a shard to learn from, likewise."""
+        return with_context(arrays, self.count, self.between, self.most, vary=True)
+
+    def __call__(self, pairs: TokenisedPairs, vary: bool) -> TokenisedPairs:
+        """Examples with those before them; of those to learn from (`vary`) now more, now fewer."""
+        return pairs_with_context(pairs, self.count, self.between, self.most, vary)
+
+
+def watched_pairs(recipe: Recipe) -> list[Pair]:
+    """The validation pairs. UserError: there are none, or too few for an estimate of quality to be fitted."""
+    valid = [pair for pair in read_split(recipe, "valid") if pair.source.strip() and pair.target.strip()]
+    if not valid:
+        raise UserError("data.valid: no validation pairs; name a file of pairs that are not learned from")
+    if recipe.evaluation.calibrate and len(valid) < LEAST:
+        raise UserError(f"evaluation.calibrate: needs {LEAST} validation pairs or more, these are {len(valid)}")
+    return valid
 
 
 def rules(recipe: Recipe) -> Rules:

@@ -70,6 +70,9 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _watched(self) -> Recipe:
+        for name, asked in (("data.context", self.data.context), ("evaluation.calibrate", self.evaluation.calibrate)):
+            if asked and self.task.kind != "translation":
+                raise ValueError(f"{name} is for translation; task.kind is {self.task.kind}")
         metric = self.training.monitor
         known = MONITORS.get(self.task.kind, ("loss",))
         if metric not in known:
@@ -85,10 +88,10 @@ class Recipe(Section):
         return "\n".join(_lines(self, 0, comments)) + "\n"
 
     def search_options(self) -> Search:
-        """The search section as the decoder takes it."""
+        """The search section as the decoder takes it, without what is done to its answers."""
         from regard.decoding import Search
 
-        return Search(**self.search.model_dump())
+        return Search(**self.search.model_dump(exclude={"replace_unknown"}))
 
 
 def _lines(section: Section, depth: int, comments: bool) -> list[str]:

@@ -23,10 +23,10 @@ from regard.checkpoints.folders import load_weights, save_model
 from regard.errors import UserError
 from regard.files import write_text
 from regard.training import parallel, pieces, ranks, resume
-from regard.training.adapt import check_model, choose_weights
+from regard.training.adapt import check_model, check_positions, check_search, choose_weights
 from regard.training.optimizers import build_optimizer
 from regard.training.output import RECIPE
-from regard.training.prepare import Prepared, limits
+from regard.training.prepare import Prepared, held
 from regard.training.recipe import Recipe, describe_model
 from regard.training.sections import Training
 from regard.training.start import load_start
@@ -79,13 +79,15 @@ class Run:
         self.plain: Model = model
         if its.activation_checkpointing:
             parallel.checkpoint_activations(model)
+        self.limits = held(recipe, model)
+        check_positions(model, recipe, prepared)
         self._stream = partial(
             Stream,
             prepared.train,
             objective=prepared.objective,
             seed=its.seed,
             share=Share(ranks.rank(), ranks.world(), its.accumulate),
-            limits=limits(recipe),
+            limits=self.limits,
             prefetch=its.prefetch,
         )
         budget = BUDGET if its.batch_tokens == "auto" else its.batch_tokens
@@ -108,9 +110,10 @@ class Run:
             model = load_start(prepared.start, recipe, prepared.given, prepared.labels, self.notes.append)
         else:
             assert recipe.model.architecture is not None
-            model = describe_model(recipe, prepared.tokenizers, prepared.given).build()
+            model = _built(describe_model(recipe, prepared.tokenizers, prepared.given))
             models.find(recipe.model.architecture).initialise(model)
         check_model(model, recipe.task.kind, prepared.packed)
+        check_search(model, recipe)
         return model
 
     @property
@@ -207,23 +210,25 @@ class Run:
                 p.copy_(weights[name])
         return kept
 
-    def save_folder(self, folder: Path) -> None:
-        """Write the model as it is now as a model folder."""
-        self.write_model(folder, self.meta())
-
-    def write_model(self, folder: Path, meta: dict[str, Any]) -> None:
-        """Write a model folder; LoRA's updates are merged, and stand in its folder `adapter` by themselves too."""
-        save_model(folder, merged(self.plain) if self.lora else self._whole(), self.prepared.tokenizers, meta)
+    def write_model(self, folder: Path, meta: dict[str, Any], model: Model) -> None:
+        """Write a model folder of what `whole` gave; LoRA's updates are merged, and stand in its folder `adapter` by
+        themselves too."""
+        save_model(folder, merged(model) if self.lora else model, self.prepared.tokenizers, meta)
         if self.lora:
-            save_adapter(folder / "adapter", self.plain, self.recipe.model.folder or "")
+            told = self.recipe.model.folder or ""
+            base = str(Path(told).absolute()) if told and Path(told).is_dir() else told
+            save_adapter(folder / "adapter", model, base, meta)
 
-    def _whole(self) -> Model:
-        """The model; of one that FSDP cuts, while it is gathered, a copy: its own state_dict would be cut again."""
-        if self.kind != "fsdp":
+    def whole(self) -> Model:
+        """The model as it is written. Of one that FSDP cuts the first process gets a copy: while it is gathered, its weights
+        are as they are exchanged (bf16), and its own state_dict would cut it again. All processes call it."""
+        values = parallel.collected(self.plain) if self.kind == "fsdp" else {}
+        if not values:
             return self.plain
         with torch.random.fork_rng(devices=[]):
             model = self.description.build()
-        parallel.put(model, dict(self.plain.named_parameters()))
+            choose_weights(model, self.recipe)
+        parallel.put(model, values)
         return model
 
     def meta(self) -> dict[str, Any]:
@@ -296,14 +301,15 @@ class Run:
         facts: dict[str, Any] = {"progress": vars(self.progress), "stream": self.stream.state_dict()}
         facts["scaler"] = None if self.scaler is None else self.scaler.state_dict()
         facts["pieces"] = sorted(cut)
-        with parallel.gathered(self.model):
-            ranks.first(partial(self._write, folder, tensors, facts, aside))
+        ranks.first(partial(self._write, self.whole(), folder, tensors, facts, aside))
         return folder
 
-    def _write(self, folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any], aside: Path | None) -> None:
+    def _write(
+        self, model: Model, folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any], aside: Path | None
+    ) -> None:
         if not (self.output / RECIPE).is_file():  # somebody moved the folder away
             self.note_recipe()
-        resume.write(folder, self.save_folder, tensors, facts, aside)
+        resume.write(folder, lambda place: self.write_model(place, self.meta(), model), tensors, facts, aside)
 
     def note_recipe(self) -> None:
         """Write the resolved recipe beside what it makes."""
@@ -341,6 +347,17 @@ class Run:
         if f"random.cpu.{ranks.rank()}" in tensors:  # of a rank that there was not before they are as at the start
             resume.load_random(tensors, ranks.rank())
         self._began, self._before = time.monotonic(), self.progress.elapsed
+
+
+def _built(description: Description) -> Model:
+    """The model of a description. UserError: it is larger than this machine's memory."""
+    try:
+        return description.build()
+    except RuntimeError as error:
+        said = " ".join(str(error).split())
+        if "alloc" not in said and "overflow" not in said:
+            raise
+        raise UserError(f"model: is too large for this machine's memory ({said[-120:]})") from None
 
 
 def _device(its: Training) -> torch.device:

@@ -138,6 +138,9 @@ class Data(Section):
     max_length: Whole = Field(
         default=256, gt=0, description="longest side in tokens; training.on_long says what happens to longer training pairs"
     )
+    context: Whole = Field(
+        default=0, ge=0, description="sentences read before each, and their translations; an empty line ends a document"
+    )
     clean: Clean = Field(default=Clean(), description="which training pairs are dropped")
     stream: bool = Field(
         default=False,
@@ -370,6 +373,7 @@ class SearchSection(Section):
     )
     repetition_penalty: float = Field(default=1.0, gt=0, description="above 1 discourages tokens already written")
     no_repeat_ngram_size: Whole = Field(default=0, ge=0, description="no run of so many tokens twice; 0: allowed")
+    replace_unknown: bool = Field(default=False, description="unknown tokens become the source word that was looked at")
 
 
 class Evaluation(Section):
@@ -390,3 +394,4 @@ class Evaluation(Section):
     during: bool = Field(default=True, description="translate validation sentences while training, not only take their loss")
     max_sentences: Whole = Field(default=1000, gt=0, description="validation sentences translated at each look")
     samples: Whole = Field(default=3, ge=0, description="sample translations shown at each look")
+    calibrate: bool = Field(default=False, description="fit the quality estimate to the validation pairs (50 or more)")

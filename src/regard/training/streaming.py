@@ -27,7 +27,7 @@ from regard.text.remote import Files, files_of, identity, pairs_of
 from regard.text.tokenizer import Tokenizers
 from regard.training.encoding import Made, Piece, Work, cleaned, encode
 from regard.training.journal import counting
-from regard.training.prepare import Prepared, read_split, rules
+from regard.training.prepare import Prepared, Sentences, read_split, rules, watched_pairs
 from regard.training.recipe import Recipe
 from regard.training.sections import Part
 from regard.training.start import Start, start_of
@@ -88,22 +88,33 @@ class Streamed:
 def prepare_stream(recipe: Recipe, cache: Path) -> Prepared:
     """What translation reads, from corpora that are never in memory as a whole. UserError as for others, and for what needs
     all texts at hand (BPE-dropout, named data sets)."""
-    valid = [pair for pair in read_split(recipe, "valid") if pair.source.strip() and pair.target.strip()]
-    if not valid:
-        raise UserError("data.valid: no validation pairs; name a file of pairs that are not learned from")
-    found = streamed(recipe, cache, How(pairs_of, rules(recipe)))
+    valid, how = watched_pairs(recipe), How(pairs_of, rules(recipe))
+    if recipe.data.context:
+        said = ("context", recipe.data.context, recipe.data.max_length, recipe.model.folder)
+        how = replace(how, lay=lambda its: _told(recipe, its, start_of(recipe)).arrays, said=said)
+    found = streamed(recipe, cache, how)
+    told = _told(recipe, found.tokenizers, found.start)
     return Prepared(
         train=found.train,
-        valid=TokenisedPairs.build(valid, found.tokenizers, cache / "tokens", name="validation data"),
+        valid=told(TokenisedPairs.build(valid, found.tokenizers, cache / "tokens", name="validation data"), vary=False),
         valid_pairs=valid,
         test_pairs=read_split(recipe, "test"),
         tokenizers=found.tokenizers,
         report=found.report,
         name=found.name,
         notes=found.notes,
-        objective=Translation.of(found.tokenizers) if found.start is None else found.start.translation(),
+        objective=_objective(found.tokenizers, found.start),
         start=found.start,
+        facts=told.facts,
     )
+
+
+def _objective(tokenizers: Any, start: Start | None) -> Translation:
+    return Translation.of(tokenizers) if start is None else start.translation()
+
+
+def _told(recipe: Recipe, tokenizers: Any, start: Start | None) -> Sentences:
+    return Sentences.of(recipe, tokenizers, _objective(tokenizers, start))
 
 
 def streamed(recipe: Recipe, cache: Path, how: How) -> Streamed:
@@ -192,14 +203,16 @@ class _Numbers:
             self.held = []
 
     def array(self) -> np.ndarray:
-        return np.concatenate([*self.full, np.array(self.held, dtype=self.kind)])
+        self.full, self.held = [np.concatenate([*self.full, np.array(self.held, dtype=self.kind)])], []
+        return self.full[0]
 
 
 def repeats(hashes: np.ndarray) -> np.ndarray:
     """Int[N] -> Bool[N], which equal one before them."""
     order = np.argsort(hashes, kind="stable")
     found = np.zeros(len(hashes), dtype=bool)
-    found[order[1:]] = hashes[order[1:]] == hashes[order[:-1]]
+    ordered = hashes[order]
+    found[order[1:]] = ordered[1:] == ordered[:-1]
     return found
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from regard.architecture import Model
-from regard.batches import Limits, ordered
+from regard.batches import ordered
 from regard.evaluation.likelihood import likelihood
+from regard.evaluation.quality import Calibration, measured
 from regard.evaluation.scores import References, Score, group_references, score
+from regard.evaluation.task import Task
 from regard.text.corpus import Pair
 from regard.training import ranks
-from regard.training.prepare import Prepared
+from regard.training.prepare import Prepared, held
 from regard.training.recipe import Recipe
 from regard.translator import Translator
 
 TOKENS = 4096
 """Budget of a validation batch."""
+FITTED = 2000
+"""So many different sentences at most is an estimate of quality fitted to."""
 
 
 @dataclass
@@ -63,7 +67,7 @@ class Verdict:
 def look(model: Model, recipe: Recipe, prepared: Prepared) -> Look:
     """Judge a model, in evaluation mode, on the validation pairs."""
     how = recipe.evaluation
-    limit = Limits(recipe.data.max_length, recipe.data.max_length, "skip")
+    limit = replace(held(recipe, model), action="skip")
     batches = ordered(prepared.valid, TOKENS, objective=prepared.watched, limits=limit)
     found = likelihood(model, batches, rank=ranks.rank(), world=ranks.world())
     seen = Look(found.loss, found.token_accuracy)
@@ -86,15 +90,39 @@ def spread(pairs: list[Pair], count: int) -> list[Pair]:
 def judge(
     model: Model, recipe: Recipe, prepared: Prepared, pairs: list[Pair], greedy: bool = True
 ) -> tuple[list[str], dict[str, Score]]:
-    """Translations of pairs and their scores; greedy while training, by the recipe's search at the end."""
-    how = recipe.evaluation
+    """Translations of pairs and their scores; greedy while training, by the recipe's search at the end, then with the
+    sentences before each if the recipe has data.context."""
+    how, count = recipe.evaluation, 0 if greedy else recipe.data.context
     sources: list[str] = [pair.source for pair in pairs]
     references: References = [[pair.target for pair in pairs]]
-    if how.group:
+    if how.group and not count:
         sources, references = group_references(pairs)
-    meta = None if prepared.start is None else {"ids": prepared.start.ids}
-    translator = Translator(model, prepared.tokenizers, recipe.search_options(), meta)
-    texts = ranks.spread(sources, lambda some: translator.translate(some, num_beams=1 if greedy else None))
-    scores = score(texts, references, how.metrics, language=recipe.data.target, tokenize=how.tokenize)
+    translator = translator_of(model, recipe, prepared)
+    options = {"num_beams": 1 if greedy else None, "context": count}
+    if count:  # in order, so not shared out among ranks
+        texts = translator.translate(sources, **options)
+    else:
+        texts = ranks.spread(sources, lambda some: translator.translate(some, **options))
+    said = [texts, *references]
+    if count:  # empty pairs part documents, and are not scored
+        said = [[line for line, pair in zip(lines, pairs) if pair.target.strip()] for lines in said]
+    scores = score(said[0], said[1:], how.metrics, language=recipe.data.target, tokenize=how.tokenize)
+    if count:
+        return texts, scores
     found = dict(zip(sources, texts, strict=True))
     return [found[pair.source] for pair in pairs], scores
+
+
+def translator_of(model: Model, recipe: Recipe, prepared: Prepared) -> Translator:
+    """The model as its folder will be opened."""
+    meta: dict[str, Any] = {"search": recipe.search.model_dump(exclude_defaults=True)} | prepared.facts
+    if prepared.start is not None:
+        meta["ids"] = prepared.start.ids
+    return Translator(model, prepared.tokenizers, recipe.search_options(), meta)
+
+
+def calibrated(model: Model, recipe: Recipe, prepared: Prepared) -> Calibration:
+    """The estimate of quality, fitted to validation pairs that are translated by the recipe's search."""
+    pairs = spread(prepared.valid_pairs, FITTED)
+    task = Task([[pair.target for pair in pairs]], [pair.source for pair in pairs], recipe.data.source, recipe.data.target)
+    return measured(translator_of(model, recipe, prepared), task)
