@@ -1,20 +1,22 @@
-"""Feed every reader of files damaged and hostile ones: `python -m benchmarks fuzz --seconds 60`
+"""Feed every reader of files damaged and hostile ones: `python -m benchmarks fuzz --seconds 600 --place FOLDER`
 
 A reader may answer, or refuse in one line (UserError). Anything else, 400 MB of memory or ten seconds for one small file, is
 a crash and is kept. Inputs grow out of valid ones: bytes are flipped, cut and doubled, values of JSON are replaced by the
 worst that somebody could think of, and what reaches lines of regard that nothing has reached before is kept and changed
-further.
+further. A part of the time hypothesis draws them. Each reader is fed in a process of its own, for libraries of C may end it.
+
+With --place an hour can be made in pieces: the folder keeps what reached new lines (no more than is needed to reach all of
+them), what crashed (and is tried again each time, until it no longer does) and the totals of all pieces.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import copy
-import gzip
+import hashlib
 import io
 import json
-import lzma
+import os
 import random
 import resource
 import shutil
@@ -24,28 +26,34 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
-import zstandard
 
+from benchmarks.changes import changed
+from benchmarks.measure import machine, peak
 from regard.errors import UserError
 from regard.files import write_json
 
 SOURCE = str(Path(__file__).resolve().parents[1] / "src" / "regard")
-MEMORY, SECONDS = 400 << 10, 10
-"""Kilobytes and seconds that one input may cost."""
-WORST: list[Any] = [
-    None, True, False, 0, -1, 1, 2, 7, 10**6, 10**9, 2**31, 2**63, 10**40, -(10**12), 0.0, -0.5, 1e-320, 1e300, float("nan"),
-    float("inf"), "", "x", "\x00", "../../passwd", "/dev/zero", "\ud800", "🙂" * 3, "a" * 5000, "relu", "BertModel", [], {},
-    [[]], [None], {"": None}, {"part": "Stack"}, ["a", 1], [0] * 300, {"type": "Sequence"}, [[0, 1]] * 40,
-]  # fmt: skip
-TOKENS = [b"", b"\x00", b"\xff\xfe", b"\n", b"\r", b"\t", b"{", b"}" * 9, b"[" * 3000, b"99999999999999999999", b"-1",
-          b"1e999", b"NaN", b"null", b"&a [*a, *a]", b"<<: *a", b"!!python/object/apply:os.system"]  # fmt: skip
+MEMORY, SECONDS = 400, 10
+"""Megabytes and seconds that one input may cost."""
+ROOM = 4 << 30
+"""Bytes of address space that a reader gets beside what is there before."""
+LARGE = 1 << 16
+"""Bytes that an input may have to be kept and changed further."""
+DRAWN = 0.25
+"""Share of the time in which hypothesis draws the inputs."""
+DEATHS = 10
+"""So many times may a reader end its process before it is left."""
+NOTED = 100
+"""Inputs between two notes of how far a process is."""
+CRASHES, KEPT, FOUND, TOTALS = "crashes", "kept", "found.json", "totals.json"
 
 
 @dataclass
@@ -59,83 +67,16 @@ class Reader:
 
 @dataclass
 class Found:
-    """What fuzzing a reader gave. crashes: input's file -> what happened."""
+    """What fuzzing a reader gave. tries: inputs, drawn: those of hypothesis. lines: of regard that were reached. crashes:
+    input's file -> what happened. mended: inputs that once crashed and no longer do."""
 
     tries: int = 0
+    drawn: int = 0
     refused: int = 0
     lines: int = 0
+    seconds: float = 0.0
+    mended: int = 0
     crashes: dict[str, str] = field(default_factory=dict)
-
-
-def bent(data: bytes, draw: random.Random) -> bytes:
-    """Bytes with something wrong."""
-    found = bytearray(data)
-    for _ in range(draw.choice((1, 1, 2, 4, 8))):
-        at = draw.randrange(len(found) + 1)
-        kind = draw.randrange(6)
-        if kind == 0 and found:
-            found[min(at, len(found) - 1)] ^= 1 << draw.randrange(8)
-        elif kind == 1:
-            del found[at : at + draw.choice((1, 2, 8, 64, len(found)))]
-        elif kind == 2:
-            found[at:at] = draw.choice(TOKENS)
-        elif kind == 3:
-            found[at:at] = found[at : at + draw.choice((1, 8, 64))] * draw.choice((1, 2, 50))
-        elif kind == 4:
-            found[at : at + 8] = draw.choice((0, 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1)).to_bytes(8, "little")
-        else:
-            found[at : at + 1] = bytes([draw.randrange(256)])
-    return bytes(found)
-
-
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every container and key in a JSON document."""
-    if isinstance(value, (dict, list)):
-        for key in list(value) if isinstance(value, dict) else range(len(value)):
-            yield value, key
-            yield from places(value[key])
-
-
-def worse(document: Any, draw: random.Random) -> Any:
-    """A JSON document with a few values replaced, doubled, moved or gone."""
-    document = copy.deepcopy(document)
-    for _ in range(draw.choice((1, 1, 1, 2, 4))):
-        every = list(places(document))
-        if not every:
-            return draw.choice(WORST)
-        inside, key = draw.choice(every)
-        kind = draw.randrange(8)
-        if kind < 4:
-            inside[key] = copy.deepcopy(draw.choice(WORST))
-        elif kind == 4:
-            del inside[key]
-        elif kind == 5:
-            other, its = draw.choice(every)
-            with contextlib.suppress(LookupError):
-                inside[key] = copy.deepcopy(other[its])
-        elif kind == 6 and isinstance(inside, dict):
-            inside[draw.choice(("x", "", "part", "type", "model_type", str(key) * 2))] = inside.pop(key)
-        elif isinstance(inside[key], (int, float)) and not isinstance(inside[key], bool):
-            inside[key] = inside[key] * draw.choice((-1, 2, 1000, 10**9, 0.5))
-        else:
-            inside[key] = [copy.deepcopy(inside[key])] * draw.choice((0, 1, 2, 100))
-    return document
-
-
-def changed(name: str, data: bytes, draw: random.Random) -> bytes:
-    """The content of a file, changed as becomes its kind."""
-    if name.endswith(".json") and draw.random() < 0.8:
-        with contextlib.suppress(ValueError, RecursionError):
-            return json.dumps(worse(json.loads(data), draw)).encode("utf-8", "surrogatepass")
-    if name.endswith(".safetensors") and draw.random() < 0.7:
-        with contextlib.suppress(ValueError, RecursionError):
-            size = int.from_bytes(data[:8], "little")
-            head = json.dumps(worse(json.loads(data[8 : 8 + size]), draw)).encode()
-            return len(head).to_bytes(8, "little") + head + data[8 + size :]
-    if name.endswith((".gz", ".xz", ".zst")) and draw.random() < 0.5:
-        pack = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.compress}[Path(name).suffix]
-        return pack(bent(b"a\tb\n" * 5, draw))
-    return bent(data, draw)
 
 
 class Trace:
@@ -167,7 +108,7 @@ def _late(number: int, frame: FrameType | None) -> None:
 
 def fed(reader: Reader, folder: Path, trace: Trace | None = None) -> tuple[str, str]:
     """What a reader makes of a folder: ("read" or "refused", ""), or ("crash", what happened)."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak(anew=True)
     for number, timer, seconds in (
         (signal.SIGVTALRM, signal.ITIMER_VIRTUAL, SECONDS),
         (signal.SIGALRM, signal.ITIMER_REAL, 60),
@@ -185,50 +126,205 @@ def fed(reader: Reader, folder: Path, trace: Trace | None = None) -> tuple[str, 
     except Slow:
         answer = "crash", f"more than {SECONDS} seconds"
     except BaseException as error:  # a panic in Rust is no Exception
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        mine = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(SOURCE)]
-        where = f"{Path((mine or [last])[-1].filename).name}:{(mine or [last])[-1].lineno}"
-        answer = "crash", f"{where} {type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        answer = "crash", _told(error)
     finally:
         sys.settrace(tracing)
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return answer if grown < MEMORY else ("crash", f"{grown >> 10} MB of memory")
+    grown = peak() - before
+    return answer if grown < MEMORY else ("crash", f"{grown:.0f} MB of memory")
+
+
+def _told(error: BaseException) -> str:
+    every = traceback.extract_tb(error.__traceback__)
+    last = ([frame for frame in every if frame.filename.startswith(SOURCE)] or every)[-1]
+    return f"{Path(last.filename).name}:{last.lineno} {type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+def keep(folder: Path, name: str, data: bytes) -> Path:
+    """Write the content of a file of this name into a folder of such; gives its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{hashlib.sha256(data).hexdigest()[:16]}~{name.replace('/', '~')}"
+    path.write_bytes(data)
+    return path
+
+
+def keep_crash(place: Path, name: str, data: bytes) -> str:
+    """Keep what crashed; gives its path in `place`."""
+    return str(keep(place / CRASHES, name, data).relative_to(place))
+
+
+def plain_name(path: Path) -> str:
+    """The name of the file that `keep` wrote."""
+    return path.name.partition("~")[2].replace("~", "/")
+
+
+class Feeding:
+    """One reader, its folder of valid files, and what it was fed so far."""
+
+    def __init__(self, reader: Reader, place: Path) -> None:
+        self.reader, self.place = reader, place
+        self.found, self.trace = Found(), Trace()
+        self.good, self.work = place / "good", place / "work"
+        for folder in (self.good, self.work):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.good.mkdir(parents=True)
+        reader.make(self.good)
+        shutil.copytree(self.good, self.work)
+        reader.read(self.work)  # what is imported now takes no time later
+        answer, what = fed(reader, self.work, self.trace)
+        if answer != "read":
+            raise RuntimeError(f"the valid input is not read: {answer} {what}")
+        self.valid = {name: (self.good / name).read_bytes() for name in reader.names}
+        self.kept = {name: [data] for name, data in self.valid.items()}
+
+    def take(self, name: str, data: bytes) -> tuple[bool, str]:
+        """Feed one file. Gives whether it reached new lines, and what crashed ("": nothing)."""
+        (self.work / name).write_bytes(data)
+        self.trace.new = 0
+        answer, what = fed(self.reader, self.work, self.trace)
+        (self.work / name).write_bytes(self.valid[name])
+        self.found.tries += 1
+        self.found.refused += answer == "refused"
+        self.found.lines = len(self.trace.seen)
+        if self.found.tries % NOTED == 0:
+            self.note()
+        if answer == "crash":
+            self._keep_crash(name, data, what)
+        elif self.trace.new and len(data) < LARGE:
+            self.kept[name].append(data)
+            keep(self.place / KEPT, name, data)
+        return self.trace.new > 0, what if answer == "crash" else ""
+
+    def _keep_crash(self, name: str, data: bytes, what: str) -> None:
+        if what.split(":")[0:2] not in [old.split(":")[0:2] for old in self.found.crashes.values()]:
+            self.found.crashes[keep_crash(self.place, name, data)] = what
+
+    def restore(self) -> None:
+        """Take what earlier pieces kept, the smallest first: what reaches nothing new any more goes, and so does what no
+        longer crashes."""
+        for path in sorted((self.place / CRASHES).glob("*")):
+            data, name = path.read_bytes(), plain_name(path)
+            path.unlink()
+            self.found.mended += not self.take(name, data)[1]
+        kept = [(plain_name(path), path.read_bytes()) for path in (self.place / KEPT).glob("*")]
+        shutil.rmtree(self.place / KEPT, ignore_errors=True)
+        for name, data in sorted(kept, key=lambda one: len(one[1])):
+            self.take(name, data)
+        self.found.tries = self.found.refused = 0
+
+    def note(self) -> None:
+        """Write down how far this is, for whoever started the process."""
+        write_json(self.place / FOUND, asdict(self.found))
+
+    def guided(self, draw: random.Random, seconds: float = 1e9, tries: int = 10**9) -> None:
+        """Change what is kept, for a time or so many times."""
+        end, last = time.monotonic() + seconds, self.found.tries + tries
+        while self.found.tries < last and time.monotonic() < end:
+            name = draw.choice(self.reader.names)
+            self.take(name, changed(name, draw.choice(self.kept[name]), draw))
+
+    def drawn(self, seed: int, seconds: float = 1e9, tries: int = 10**9) -> None:
+        """Have hypothesis change the valid files."""
+        from benchmarks.values import draw_files
+
+        end, last = time.monotonic() + seconds, self.found.tries + tries
+
+        def one(name: str, data: bytes) -> bool:
+            self.take(name, data)
+            self.found.drawn += 1
+            return self.found.tries < last and time.monotonic() < end
+
+        draw_files(self.valid, seed, one)
 
 
 def fuzz(reader: Reader, place: Path, draw: random.Random, seconds: float = 1e9, tries: int = 10**9) -> Found:
-    """Feed one reader for a time, or so many inputs. Folders that crash it stay in `place`."""
-    found, trace = Found(), Trace()
-    good, work = place / "good", place / "work"
-    good.mkdir(parents=True)
-    reader.make(good)
-    kept: dict[str, list[bytes]] = {name: [(good / name).read_bytes()] for name in reader.names}
-    shutil.copytree(good, work)
-    reader.read(work)  # what is imported now takes no time later
-    answer, what = fed(reader, work, trace)
-    if answer != "read":
-        raise RuntimeError(f"the valid input is not read: {answer} {what}")
-    end = time.monotonic() + seconds
-    while found.tries < tries and time.monotonic() < end:
-        name = draw.choice(reader.names)
-        data = changed(name, draw.choice(kept[name]), draw)
-        (work / name).write_bytes(data)
-        trace.new = 0
-        answer, what = fed(reader, work, trace)
-        found.tries += 1
-        found.refused += answer == "refused"
-        if answer == "crash" and what.split(":")[0:2] not in [old.split(":")[0:2] for old in found.crashes.values()]:
-            kept_as = f"crash {len(found.crashes)}/{name}"
-            (place / kept_as).parent.mkdir(parents=True)
-            (place / kept_as).write_bytes(data)
-            found.crashes[kept_as] = what
-        elif trace.new and len(data) < 1 << 16:
-            kept[name].append(data)
-        for file in reader.names:
-            (work / file).write_bytes((good / file).read_bytes())
-    found.lines = len(trace.seen)
+    """Feed one reader for a time, or so many inputs, in this process. What crashes it stays in `place`."""
+    feeding = Feeding(reader, place)
+    feeding.guided(draw, seconds, tries)
+    return feeding.found
+
+
+def apart(work: Callable[[], None]) -> int:
+    """Do some work in a fork of this process, with ROOM for what it makes; gives its exit code, or the negative signal that
+    ended it."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            most = pages * os.sysconf("SC_PAGE_SIZE") + ROOM
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def piece(reader: Reader, place: Path, seed: str, seconds: float, tries: int = 10**9) -> Found:
+    """Go on with a reader for a time, from what earlier pieces left in `place`."""
+    end, found = time.monotonic() + seconds, Found()
+    deadly = {path: path.read_bytes() for path in (place / "deadly").glob("*")}
+    for path, data in deadly.items():
+        path.unlink()
+        if (code := apart(partial(_once, reader, place, plain_name(path), data))) == 0:
+            found.mended += 1
+        else:
+            found.crashes[str(keep(place / "deadly", plain_name(path), data).relative_to(place))] = _ended(code)
+    for number in range(DEATHS):
+        left = end - time.monotonic()
+        if left <= 0 or found.tries >= tries:
+            break
+        (place / FOUND).unlink(missing_ok=True)
+        code = apart(partial(_both, reader, place, f"{seed} {number}", left, tries))
+        if (place / FOUND).is_file():
+            _add(found, Found(**json.loads((place / FOUND).read_text(encoding="utf-8"))))
+        if code == 0:
+            break
+        different = [name for name in reader.names if _read(place / "work" / name) != _read(place / "good" / name)]
+        if not different:
+            raise RuntimeError(f"{place}: {_ended(code)} before anything was fed")
+        path = keep(place / "deadly", different[0], _read(place / "work" / different[0]))
+        found.crashes[str(path.relative_to(place))] = _ended(code)
+    found.seconds = round(seconds - max(end - time.monotonic(), 0.0), 1)
     return found
+
+
+def _both(reader: Reader, place: Path, seed: str, seconds: float, tries: int) -> None:
+    end = time.monotonic() + seconds
+    feeding = Feeding(reader, place)
+    with contextlib.redirect_stderr(io.StringIO()):
+        feeding.restore()
+        draw = random.Random(seed)
+        feeding.drawn(draw.getrandbits(32), DRAWN * seconds, max(int(DRAWN * tries), 1))
+        feeding.guided(draw, end - time.monotonic(), tries - feeding.found.tries)
+    feeding.note()
+
+
+def _once(reader: Reader, place: Path, name: str, data: bytes) -> None:
+    with contextlib.redirect_stderr(io.StringIO()):
+        if Feeding(reader, place).take(name, data)[1]:
+            raise RuntimeError(name)
+
+
+def _ended(code: int) -> str:
+    return f"the process ended with {code}"
+
+
+def _read(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""
+
+
+def _add(found: Found, more: Found) -> None:
+    """Count what another process or piece found, which knows what crashes now."""
+    for name in ("tries", "drawn", "refused", "mended"):
+        setattr(found, name, getattr(found, name) + getattr(more, name))
+    found.seconds = round(found.seconds + more.seconds, 1)
+    found.lines = max(found.lines, more.lines)
+    found.crashes |= more.crashes
 
 
 def main(arguments: list[str]) -> int:
@@ -240,22 +336,27 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tries", type=int, default=10**9, help="for each reader")
     parser.add_argument("--reader", action="append", choices=sorted(READERS), help="these alone")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--place", type=Path, help="keep what crashed here")
-    parser.add_argument("--json", help="write the report here; '-': stdout")
+    parser.add_argument("--place", type=Path, help="keep inputs and totals here, and go on from those that are there")
+    parser.add_argument("--json", help="write the totals here; '-': stdout")
     its = parser.parse_args(arguments)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     names = its.reader or sorted(READERS)
-    report: dict[str, Any] = {}
-    with contextlib.nullcontext(its.place) if its.place else tempfile.TemporaryDirectory() as place:
+    with contextlib.nullcontext(its.place) if its.place else tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        told = json.loads((place / TOTALS).read_text(encoding="utf-8")) if (place / TOTALS).is_file() else {}
+        totals = {name: Found(**found) for name, found in told.items()}
         for name in names:
-            with contextlib.redirect_stderr(io.StringIO()):
-                draw = random.Random(f"{its.seed} {name}")
-                found = fuzz(READERS[name], Path(place) / name, draw, its.seconds / len(names), its.tries)
-            report[name] = vars(found)
+            before = totals.get(name, Found())
+            found = piece(READERS[name], place / name, f"{its.seed} {before.tries}", its.seconds / len(names), its.tries)
+            before.crashes = {}
+            _add(before, found)
+            totals[name] = before
+            write_json(place / TOTALS, {key: asdict(value) for key, value in totals.items()})
             print(f"{name}: {found.tries} inputs, {found.refused} refused, {found.lines} lines", file=sys.stderr)
             for file, what in found.crashes.items():
                 print(f"  {file}: {what}", file=sys.stderr)
     if its.json:
-        write_json(its.json, report)
-    return 1 if any(found["crashes"] for found in report.values()) else 0
+        write_json(its.json, {"machine": machine(), "readers": {name: asdict(its) for name, its in totals.items()}})
+    return 1 if any(found.crashes for found in totals.values()) else 0

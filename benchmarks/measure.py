@@ -49,11 +49,43 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
-def peak() -> float:
-    """Most memory of this process so far, in MiB."""
+def peak(anew: bool = False) -> float:
+    """Most memory of this process so far, or since it was last asked `anew`, and of those that it started and that still
+    run, in MiB. What processes share, files and shared memory, counts once."""
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if not Path("/proc/self/status").exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if anew:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    return (_held(os.getpid())["VmHWM"] + sum(_alone(child) for child in _children(os.getpid()))) / 1024
+
+
+def _held(process: int) -> dict[str, int]:
+    """Kilobytes by name, as the system tells them of a process."""
+    told = Path(f"/proc/{process}/status").read_text(encoding="utf-8", errors="replace")
+    lines = (line.partition(":") for line in told.split("\n"))
+    return {name: int(value.split()[0]) for name, _, value in lines if value.endswith("kB")}
+
+
+def _alone(process: int) -> int:
+    """The most kilobytes that a process had to itself; 0 if it is gone."""
+    try:
+        its = _held(process)
+    except OSError:
+        return 0
+    return max(its.get("VmHWM", 0) - its.get("RssFile", 0) - its.get("RssShmem", 0), 0)
+
+
+def _children(process: int) -> list[int]:
+    """The processes that a process started, and those that these started."""
+    found: list[int] = []
+    for listed in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            found += [int(child) for child in listed.read_text(encoding="ascii").split()]
+        except OSError:
+            continue
+    return found + [later for child in found for later in _children(child)]
 
 
 def call(python: str, script: str | Path, *arguments: str) -> Run:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import json
 import lzma
 import runpy
+import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -18,19 +21,33 @@ import zstandard
 
 from benchmarks.fuzz import Reader
 from regard import models
+from regard.batches.images import read_idx
 from regard.checkpoints.adapters import load_adapter, save_adapter
 from regard.checkpoints.binary import read_binary
+from regard.checkpoints.convert import convert_folder
 from regard.checkpoints.folders import load_model, save_model
 from regard.checkpoints.generation import settings_of
 from regard.checkpoints.preprocessor import Preparation
 from regard.checkpoints.tensors import read_json
 from regard.decoding.options import read_options
+from regard.documents import DocumentJob
+from regard.inspection.look import inspect
+from regard.inspection.trace import Trace
 from regard.layers.lora import adapt
 from regard.loading import load
+from regard.serving.bodies import form, parsed, validated
+from regard.serving.deepl import DeepLBody
+from regard.serving.export import export_ctranslate2
+from regard.serving.native import TranslateBody
+from regard.serving.refusals import RefusalError
+from regard.text import formats
 from regard.text.corpus import open_corpus
+from regard.text.formats.document import MARK
 from regard.text.glossary import Glossary
+from regard.text.spm import SOURCE, TARGET, VOCABULARY, open_spm
 from regard.text.tokenizer import Plan, Tokenizers, train_tokenizer
 from regard.training import resume
+from regard.training.machines import read_machines
 from regard.training.recipe import load_recipe
 
 with contextlib.suppress(ImportError):  # asked about keys that no table names; it takes seconds to import
@@ -186,8 +203,146 @@ def settings(folder: Path) -> Any:
     return read_options(settings_of(read_json(folder / "generation_config.json"), folder))
 
 
+def exported(folder: Path) -> None:
+    """A folder of CTranslate2."""
+    translator(folder / "model")
+    export_ctranslate2(load(folder / "model"), folder / "export")
+    shutil.rmtree(folder / "model")
+    for file in list((folder / "export").iterdir()):
+        file.rename(folder / file.name)
+    (folder / "export").rmdir()
+
+
+def converted(folder: Path) -> Any:
+    """Convert it."""
+    try:
+        return convert_folder(folder, folder / "converted")
+    finally:
+        shutil.rmtree(folder / "converted", ignore_errors=True)
+
+
+def document(name: str, content: str) -> Reader:
+    """A document of a format: read, written back, and written with other words."""
+
+    def read(folder: Path) -> Any:
+        text = (folder / name).read_bytes().decode("utf-8", "replace")
+        job = DocumentJob.of(text, formats.named("auto", name), "no", name.endswith(".html"))
+        if job.document.write([None] * len(job.document.segments)) != text:
+            raise AssertionError("the document does not come back as it was")
+        return job.finish([Upper(MARK.sub("", source).upper()) for source in job.job.sources])
+
+    return Reader(text(name, content.encode("utf-8")), [name], read)
+
+
+@dataclass
+class Upper:
+    """A translation that has lost its marks."""
+
+    text: str
+    flags: tuple[str, ...] = ()
+    unkept: tuple[str, ...] = ()
+    truncated: bool = False
+    finished: bool = True
+    unknown: int = 0
+
+
+def trace(folder: Path) -> None:
+    """What is seen of a tiny translator."""
+    place = folder / "model"
+    translator(place)
+    inspect(load(place), "A dog runs", "A dog").write(folder / "trace.json")
+    shutil.rmtree(place)
+
+
+def seen(folder: Path) -> Any:
+    """Read a trace and show it."""
+    its = Trace.read(folder / "trace.json")
+    return its.to_text(), its.to_json()
+
+
+def body(folder: Path) -> Any:
+    """A request to the server, JSON and a form."""
+    with contextlib.suppress(RefusalError):
+        validated(TranslateBody, parsed((folder / "body.json").read_bytes()), True)
+    with contextlib.suppress(RefusalError):
+        validated(DeepLBody, form((folder / "body.txt").read_bytes(), DeepLBody), False)
+
+
+def bodies(folder: Path) -> None:
+    """Bodies of two requests."""
+    told = {"text": ["A dog", "the sea"], "source": "en", "num_beams": 2, "temperature": 0.5, "stream": False}
+    (folder / "body.json").write_text(json.dumps(told), encoding="utf-8")
+    (folder / "body.txt").write_bytes(b"text=A+dog&text=the+sea&target_lang=FR&tag_handling=xml&split_sentences=0")
+
+
+def machine(folder: Path) -> None:
+    """What there is to train on."""
+    told = {"name": "x", "count": 8, "memory_gb": 80.0, "peak_tflops": 990, "host_gb_s": 450, "network_gb_s": 50}
+    (folder / "machines.yaml").write_text(yaml.safe_dump(told), encoding="utf-8")
+
+
+def spm(folder: Path) -> None:
+    """The vocabulary of an OPUS folder."""
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES * 20), model_writer=model, vocab_size=40, hard_vocab_limit=False, minloglevel=2
+    )
+    its = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    names = ["</s>", "<unk>", ">>fra<<", *(its.id_to_piece(n) for n in range(3, its.get_piece_size())), "<pad>"]
+    for side in (SOURCE, TARGET):
+        (folder / side).write_bytes(model.getvalue())
+    (folder / VOCABULARY).write_text(json.dumps({name: number for number, name in enumerate(names)}), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MarianTokenizer"}), encoding="utf-8")
+
+
+def divided(folder: Path) -> Any:
+    """Open an OPUS vocabulary and use it."""
+    its = open_spm(folder)
+    ids = its.source.encode(">>fra<< A dog")
+    its.save(folder / "again")
+    return its.target.decode(ids), its.source.tokens("A dog")
+
+
+def images(folder: Path) -> None:
+    """Two pictures in an idx file."""
+    (folder / "a.idx").write_bytes(b"\0\0\x08\x03" + b"".join(n.to_bytes(4, "big") for n in (2, 3, 4)) + bytes(24))
+    (folder / "a.idx.gz").write_bytes(gzip.compress((folder / "a.idx").read_bytes()))
+
+
 PAIRS = b"A dog\tUn chien\nThe sea\tLa mer\n"
 JSONL = b'{"en": "A dog", "fr": "Un chien"}\n{"translation": {"en": "The sea", "fr": "La mer"}}\n'
+PAGE = (
+    "<!DOCTYPE html><html><head><title>A &amp; B</title><meta name='description' content=\"Dogs\"></head><body><!-- c -->"
+    "<p>Two <b>big</b> <img alt='a dog' src=x> dogs<br>&nbsp;run <code>x</code></p><script>a < b</script></body></html>"
+)
+NOTES = """---
+t: x
+---
+# Two *big* dogs
+
+See [it](u "t") and `code` [^1], <b>now</b>\\
+here.
+
+| a | b\\|c |
+|---|---|
+| d | e |
+"""
+CUES = """1
+00:00:01,000 --> 00:00:02,000 X1:1
+- A <i>dog</i>
+- goes on
+
+2
+00:00:02,000 --> 00:00:03,000
+and on {x} here.
+"""
+CATALOGUE = (
+    'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n"Plural-Forms: nplurals=2;"\n\n#, fuzzy\n'
+    'msgid "a dog\\n"'
+    '\nmsgstr ""\n\nmsgid "%d dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+)
 ONE, SHARDS, INDEX = "model.safetensors", "model-00001-of-00004.safetensors", "model.safetensors.index.json"
 
 READERS: dict[str, Reader] = {
@@ -206,6 +361,18 @@ READERS: dict[str, Reader] = {
     "tokenizer of words": Reader(translator, ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"], opened),
     "tokenizer of pieces": Reader(partial(translator, kind="bpe"), ["tokenizer.json", "tokenizer_config.json"], opened),
     "tokenizer of unigrams": Reader(partial(translator, kind="unigram"), ["tokenizer.json"], opened),
+    "tokenizer and model": Reader(translator, ["tokenizer.json", "tokenizer_config.json"], translated),
+    "folder of ctranslate2": Reader(exported, ["model.bin", "config.json", "source_vocabulary.json"], converted),
+    "opus": Reader(spm, [VOCABULARY, SOURCE, "tokenizer_config.json"], divided),
+    "html": document("a.html", PAGE),
+    "markdown": document("a.md", NOTES),
+    "srt": document("a.srt", CUES),
+    "vtt": document("a.vtt", "WEBVTT\n\n" + CUES.replace(",000", ".000")),
+    "po": document("a.po", CATALOGUE),
+    "trace": Reader(trace, ["trace.json"], seen),
+    "body": Reader(bodies, ["body.json", "body.txt"], body),
+    "machines": Reader(machine, ["machines.yaml"], lambda folder: read_machines(folder / "machines.yaml")),
+    "idx": Reader(images, ["a.idx", "a.idx.gz"], lambda folder: [read_idx(folder / "a.idx"), read_idx(folder / "a.idx.gz")]),
     "generation": Reader(generation, ["generation_config.json"], settings),
     "adapter": Reader(adapter, ["adapter_config.json", "adapter_model.safetensors"], lambda f: load_adapter(f, _base())),
     "pictures": Reader(picture, ["a.png", "a.jpg", "a.gif", "preprocessor_config.json"], pixels),

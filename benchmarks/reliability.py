@@ -4,7 +4,7 @@ A chain is one training of a toy that is killed (-9), or told to stop by Ctrl-C,
 two parts its newest checkpoint may be damaged. At its end, weights, log, test translations, best checkpoint, optimiser,
 random states and the place in the data must equal the unbroken run's to the last bit, and nothing may lie about.
 Children are forked, so that nothing is imported twice; they die by a signal to themselves at a chosen moment, or by the
-parent's.
+parent's. Of several ranks one dies so, and the others are killed with it, as torchrun does.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import importlib
 import itertools
 import json
 import os
@@ -25,14 +26,18 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 import yaml
 from safetensors.torch import load_file
+from torch.nn.modules.module import register_module_forward_pre_hook
 
+from benchmarks.forks import Processes, said
+from benchmarks.measure import machine
 from regard.files import write_json
-from regard.training import loop, resume
+from regard.training import loop, ranks, resume
 from regard.training.journal import read_log
 from regard.training.output import claim
 from regard.training.recipe import Recipe, load_recipe
@@ -40,6 +45,8 @@ from regard.training.run import Run
 
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
+    "two ranks": {"accumulate": 2},
+    "two ranks, weights cut": {"parallel": "fsdp", "optimizer": "adamw"},
     "accumulation": {"accumulate": 3},
     "batches made on the spot": {"prefetch": 0},
     "other loaders when resumed": {"prefetch": None},
@@ -49,10 +56,14 @@ CASES: dict[str, dict[str, Any]] = {
     "patience": {"patience": 3, "max_steps": 40, "evaluate_every": 2, "learning_rate": 3e-2},
 }
 """Settings of `training` by the name of a case; None: drawn for each part of a chain."""
+RANKS = {"two ranks": 2, "two ranks, weights cut": 2}
+"""How many processes train together, where it is not one."""
 PLACES = ("in a step", "after an update", "in an evaluation", "at a file")
 MOMENTS = (*PLACES, "at any time", *(f"Ctrl-C {place}" for place in PLACES))
 PARTS = 5
 """Most kills of one chain."""
+MEMORY = Path("/dev/shm")
+"""A file system in memory, where there is one: what a process that is killed has written is there all the same."""
 CLOCKS = ("source_per_second", "target_per_second")
 FILES = {"open", "shutil.rmtree"} | {
     f"os.{name}" for name in ("rename", "remove", "mkdir", "rmdir", "link", "scandir", "chmod")
@@ -94,41 +105,6 @@ def toy(place: Path, settings: dict[str, Any]) -> Recipe:
     return load_recipe(path)
 
 
-def forked(work: Callable[[], None], seconds: float = 120.0, kill: float | None = None) -> int | None:
-    """Do some work in a fork of this process; gives its exit code, the negative signal that ended it, or None if it had to
-    be stopped after `seconds`. kill: SIGKILL after so many."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            for stream in (0, 1):
-                os.dup2(nowhere, stream)
-            os.dup2(os.open("stderr.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-            work()
-            code = 0
-        except KeyboardInterrupt:
-            code = 130
-        except BaseException as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        finally:
-            os._exit(code)
-    end, killed = time.monotonic() + seconds, False
-    began = time.monotonic()
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        now = time.monotonic()
-        if now > end or (kill is not None and not killed and now > began + kill):
-            os.kill(child, signal.SIGKILL)
-            if now > end:
-                os.waitpid(child, 0)
-                return None
-            killed = True
-        time.sleep(0.002)
-
-
 def armed(moment: str, number: int, output: Path) -> None:
     """Have this process die at the number-th time of a moment."""
     count = itertools.count(1)
@@ -164,8 +140,8 @@ def watch(moment: str, output: Path, tick: Callable[..., None]) -> None:
         find = loop.tasks.find
 
         def found(kind: str) -> Any:
-            tick()
-            return find(kind)
+            task = find(kind)
+            return SimpleNamespace(prepare=task.prepare, look=_ticking(task.look, tick), test=_ticking(task.test, tick))
 
         loop.tasks.find = found
     elif moment == "at a file":
@@ -175,6 +151,19 @@ def watch(moment: str, output: Path, tick: Callable[..., None]) -> None:
                 tick()
 
         sys.addaudithook(hook)
+
+
+def _ticking(judge: Callable[..., Any], tick: Callable[..., None]) -> Callable[..., Any]:
+    """A judgement of a model in which every part of the model that is run is a moment."""
+
+    def judged(*arguments: Any) -> Any:
+        hook = register_module_forward_pre_hook(tick)
+        try:
+            return judge(*arguments)
+        finally:
+            hook.remove()
+
+    return judged
 
 
 def fingerprint(output: Path) -> dict[str, Any]:
@@ -245,18 +234,20 @@ class Harness:
         self.report.seconds = round(time.monotonic() - began, 1)
         return self.report
 
-    def part(
-        self, recipe: Recipe, output: Path, seconds: float = 120.0, kill: float | None = None, **arm: Any
-    ) -> int | None:
-        """One process of a training."""
+    def part(self, name: str, output: Path, kill: float | None = None, **arm: Any) -> int | None:
+        """One training from its newest checkpoint, or its beginning, on."""
+        recipe, count = self.recipe(name), RANKS.get(name, 1)
+        victim = 0 if arm.get("moment", "").endswith("at a file") else self.draw.randrange(count)
 
-        def work() -> None:
-            if arm:
+        def work(rank: int) -> None:
+            if arm and rank == victim:
                 armed(output=output, **arm)
-            claim(output, recipe, True)
+            ranks.join(cpu=True)
+            ranks.first(lambda: claim(output, recipe, True))
             loop.train(recipe, output, resumed=True, bar=False)
+            ranks.leave()
 
-        return forked(work, seconds, kill)
+        return Processes(work, count).wait(kill=kill, victim=victim)
 
     def unbroken(self, name: str) -> tuple[dict[str, Any], dict[str, int], float]:
         """What a run of this case gives, how often each moment comes in it, and its seconds."""
@@ -265,18 +256,25 @@ class Harness:
         recipe, output, told = self.recipe(name), self.place / f"unbroken {name}" / "run", self.place / "counts.json"
         output.parent.mkdir()
 
-        def work() -> None:
+        def work(rank: int) -> None:
             counts: Counter[str] = Counter()
             for moment in PLACES:
                 watch(moment, output, lambda *_, moment=moment: counts.update([moment]))
+            ranks.join(cpu=True)
             loop.train(recipe, output, bar=False)
-            told.write_text(json.dumps(counts), encoding="utf-8")
+            if ranks.main():
+                told.write_text(json.dumps({"counts": counts, "modules": list(sys.modules)}), encoding="utf-8")
+            ranks.leave()
 
         began = time.monotonic()
-        if forked(work) != 0:
-            raise RuntimeError(f"{name}: the unbroken run fails: {Path('stderr.txt').read_text(encoding='utf-8')}")
+        if Processes(work, RANKS.get(name, 1)).wait() != 0:
+            raise RuntimeError(f"{name}: the unbroken run fails: {said()}")
         seconds = time.monotonic() - began
-        self.known[name] = fingerprint(output), json.loads(told.read_text(encoding="utf-8")), seconds
+        found = json.loads(told.read_text(encoding="utf-8"))
+        for module in found["modules"]:  # so that the next processes need not
+            with contextlib.suppress(Exception):
+                importlib.import_module(module)
+        self.known[name] = fingerprint(output), found["counts"], seconds
         return self.known[name]
 
     def recipe(self, name: str) -> Recipe:
@@ -292,10 +290,10 @@ class Harness:
         for _ in range(PARTS):
             moment = self.draw.choice(MOMENTS)
             if moment == "at any time":
-                code = self.part(self.recipe(name), output, kill=self.draw.uniform(0, seconds))
+                code = self.part(name, output, kill=self.draw.uniform(0, seconds))
             else:
                 number = self.draw.randint(1, max(2, counts[moment.removeprefix("Ctrl-C ")] // 2))
-                code = self.part(self.recipe(name), output, moment=moment, number=number)
+                code = self.part(name, output, moment=moment, number=number)
                 moment = f"{moment} {number}"
             story.append(f"{moment}: {code}")
             if code not in (-signal.SIGKILL, 130):
@@ -305,12 +303,12 @@ class Harness:
             if how is not None:
                 self.report.damaged[how] += 1
                 story.append(how)
-        code = self.part(self.recipe(name), output)
+        code = self.part(name, output)
         self.report.chains += 1
         self.report.cases[name] += 1
-        wrong = [f"the last part ends with {code}: {Path('stderr.txt').read_text(encoding='utf-8')[-300:]}"] if code else []
+        wrong = [f"the last part ends with {code}: {said()}"] if code != 0 else []
         if not wrong and not resume.found(output):
-            wrong = [f"no checkpoint is left: {Path('stderr.txt').read_text(encoding='utf-8')[-600:]}"]
+            wrong = [f"no checkpoint is left: {said()}"]
         if not wrong:
             got = fingerprint(output)
             wrong = [f"{key}: {got[key]} instead of {want[key]}"[:600] for key in want if got[key] != want[key]]
@@ -329,22 +327,23 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--place", type=Path, help="keep what failed here")
     parser.add_argument("--json", help="write the report here; '-': stdout")
     its = parser.parse_args(arguments)
+    told = its.json if its.json in (None, "-") else Path(its.json).absolute()
     torch.set_num_threads(1)
     loop.draw = lambda output: None  # the picture of the log: half of a toy's time
-    kept = its.place is not None
-    with contextlib.nullcontext(its.place) if kept else tempfile.TemporaryDirectory() as name:
+    kept, room = its.place is not None, MEMORY if os.access(MEMORY, os.W_OK) else None
+    with contextlib.nullcontext(its.place) if kept else tempfile.TemporaryDirectory(dir=room) as name:
         place = Path(name).absolute()
         place.mkdir(parents=True, exist_ok=True)
         os.environ["REGARD_CACHE"] = str(place / "cache")
         os.chdir(place)
         report = Harness(place, its.seed, its.case).run(its.kills)
     facts = {name: dict(value) if isinstance(value, Counter) else value for name, value in vars(report).items()}
-    document = facts | {"total": report.kills.total(), "seed": its.seed}
-    if its.json:
-        write_json(its.json, document)
-    told = ", ".join(f"{moment} {count}" for moment, count in report.kills.most_common())
+    document = facts | {"machine": machine(), "total": report.kills.total(), "seed": its.seed}
+    if told:
+        write_json(told, document)
+    kinds = ", ".join(f"{moment} {count}" for moment, count in report.kills.most_common())
     print(
-        f"{report.kills.total()} kills ({told}) in {report.chains} trainings, {report.damaged.total()} checkpoints damaged,"
+        f"{report.kills.total()} kills ({kinds}) in {report.chains} trainings, {report.damaged.total()} checkpoints damaged,"
         f" {report.seconds:.0f} s: {len(report.failures)} resumed runs differ from the unbroken one",
         *report.failures,
         sep="\n",

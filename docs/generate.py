@@ -232,11 +232,20 @@ def trials(language: str) -> str:
         its = found["reliability"]
         failed = str(len(its["failures"]))
         body.append([say("trainings killed and resumed", language), f"{its['total']:,}", failed])
+        cases = (f"{say(name, language)} {count}" for name, count in its["cases"].items())
+        compared = f"{say('resumed runs compared with unbroken ones', language)}: {', '.join(cases)}"
+        body.append([compared, f"{its['chains']:,}", failed])
         body.append([say("checkpoints damaged between", language), f"{sum(its['damaged'].values()):,}", failed])
     if "fuzz" in found:
-        every = found["fuzz"].values()
-        tries, crashes = sum(its["tries"] for its in every), sum(len(its["crashes"]) for its in every)
-        body.append([f"{say('damaged and hostile files, readers', language)}: {len(every)}", f"{tries:,}", str(crashes)])
+        every = found["fuzz"]["readers"].values()
+        tries, drawn, mended = (sum(its[key] for its in every) for key in ("tries", "drawn", "mended"))
+        crashes, minutes = str(sum(len(its["crashes"]) for its in every)), sum(its["seconds"] for its in every) / 60
+        files = (
+            f"{say('damaged and hostile files, readers', language)}: {len(every)}, {say('minutes', language)}: {minutes:.0f}"
+        )
+        body.append([files, f"{tries:,}", crashes])
+        body.append([say("of them drawn by hypothesis", language), f"{drawn:,}", crashes])
+        body.append([say("inputs that failed once and were tried again", language), f"{mended:,}", crashes])
     for what, name in (("updates", "updates of a training"), ("sentences", "sentences translated")):
         if "endurance" in found:
             first, last = (found["endurance"][what]["samples"][at] for at in (1, -1))

@@ -128,3 +128,23 @@ def test_mistakes(foreign: Any) -> None:
         its.classify("fox")
     with pytest.raises(UserError, match="input 2 should be a text or a pair"):
         its.classify(["a", ("b", "c", "d")])
+
+
+def test_classes_of_one_name_count_together(foreign: Any) -> None:
+    """ImageNet has two cranes: the less likely one once overwrote the other's probability."""
+    its = regard.load(foreign("bert", "BertForSequenceClassification", num_labels=3))
+    plain = its.classify(["fox"], details=True)[0].probabilities
+    its.labels = ["crane", "crane", "dog"]
+    one = its.classify(["fox"], details=True)[0]
+    assert one.probabilities.keys() == {"crane", "dog"}
+    assert one.probabilities["crane"] == pytest.approx(plain["LABEL_0"] + plain["LABEL_1"])
+    assert sum(one.probabilities.values()) == pytest.approx(1.0)
+    assert one.probability == one.probabilities[one.label] == max(one.probabilities.values())
+
+
+def test_texts_that_lose_their_ends_are_logged(foreign: Any, caplog: pytest.LogCaptureFixture) -> None:
+    its = regard.load(foreign("bert", "BertForSequenceClassification", num_labels=3))
+    its.classify(["fox " * 90, "fox"], details=True)
+    assert not caplog.messages
+    its.classify(["fox " * 90, "fox"])
+    assert caplog.messages == ["1 of 2 texts are longer than the model reads; their ends were left out"]

@@ -40,3 +40,12 @@ def test_means_of_last_states(kind: str, name: str, foreign: Any, tmp_path: Path
 def test_one_text_is_refused(foreign: Any) -> None:
     with pytest.raises(UserError, match="takes a list of texts"):
         regard.load(foreign("bert", "BertModel")).embed("fox")
+
+
+def test_texts_that_lose_their_ends_are_logged_or_told(foreign: Any, caplog: pytest.LogCaptureFixture) -> None:
+    its = regard.load(foreign("bert", "BertModel"))
+    told: list[int] = []
+    its.embed(["fox", "fox " * 90], tell=told.append)
+    assert (told, caplog.messages) == ([1], [])
+    its.embed(["fox", "fox " * 90])
+    assert caplog.messages == ["1 of 2 texts are longer than the model reads; their ends were left out"]

@@ -19,3 +19,9 @@ def test_a_users_mistake_is_one_line_and_exit_code_two(
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err == "regard: error: data.tsv:3: no tab; a line is SOURCE, a tab, TARGET\n"
+
+
+def test_what_a_stranger_wrote_stays_one_line() -> None:
+    """Names in files are told in messages: no line end, and nothing that a terminal would obey, gets through."""
+    shown = str(UserError("config.json: model_type is a\nb\x1b[31m \u2028 żółć 你好 ' \ud800"))
+    assert shown == "config.json: model_type is a\\nb\\x1b[31m \\u2028 żółć 你好 ' \\ud800"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -29,3 +32,19 @@ def test_json_to_a_file_and_to_stdout(tmp_path: Path, capsys: pytest.CaptureFixt
     files.write_json(tmp_path / "x.json", {"a": "é"})
     files.write_json("-", {"a": "é"})
     assert json.loads((tmp_path / "x.json").read_text(encoding="utf-8")) == json.loads(capsys.readouterr().out) == {"a": "é"}
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_pipe_is_written_to_and_never_replaced(tmp_path: Path, linked: bool) -> None:
+    """So are devices: `--output /dev/null` by the owner of all files once put a file in its place."""
+    pipe, path, read = tmp_path / "pipe", tmp_path / "path", []
+    os.mkfifo(pipe)
+    path.symlink_to(pipe) if linked else os.link(pipe, path)
+    reader = Thread(target=lambda: read.append(pipe.read_text(encoding="utf-8")))
+    reader.start()
+    files.write_text(path, "żółć\n")
+    reader.join()
+    assert read == ["żółć\n"]
+    assert path.is_symlink() is linked
+    assert stat.S_ISFIFO(path.stat().st_mode)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["path", "pipe"]

@@ -36,6 +36,11 @@ def test_frames_lose_the_end_of_the_longer_text_first(its: Any) -> None:
             assert segments == [0] * (between + 1) + [1] * (kept[1] + 1)
 
 
+def test_segments_that_the_model_lacks_are_named(its: Any) -> None:
+    with pytest.raises(UserError, match="puts a text into segment 2, the model has only 2"):
+        its.read([([2, 5, 3], [0, 2, 2])], lambda answer, row, length: length)
+
+
 def test_padding_and_batches_change_no_answer(its: Any) -> None:
     """Each text's answer is the one it has alone (1e-5), whatever stands beside it, and answers come in order."""
     texts = ["fox", "The quick brown fox jumps over the lazy dog!", "", "Hello world", "a dog a dog a dog a dog"] * 3

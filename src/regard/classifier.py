@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, overload
@@ -12,8 +13,10 @@ from regard.architecture import Model
 from regard.checkpoints.preprocessor import Preparation
 from regard.decoding.generate import BATCH_TOKENS, WINDOW
 from regard.errors import UserError
-from regard.loaded import Framed, Loaded, in_windows
+from regard.loaded import SHORTENED, Framed, Loaded, in_windows
 from regard.text.tokenizer import Tokenizers
+
+log = logging.getLogger("regard.classifier")
 
 IMAGES = 32
 """Images read at once."""
@@ -78,7 +81,7 @@ class Classifier(Loaded):
 
         inputs: texts, or pairs (tuples of two texts), or for a model of images paths, PIL images or arrays. A model that
         labels tokens gives a list of labels for each text. Text longer than the model reads loses its end: of a pair the
-        longer one first.
+        longer one first, and unless `details` say so it is logged.
         """
         if isinstance(inputs, str):
             raise UserError('classify takes a list of texts, not one text: write classify(["…"])')
@@ -91,6 +94,9 @@ class Classifier(Loaded):
             found = self._texts(inputs, batch_tokens)
         if details:
             return found
+        shortened = sum(one.truncated for one in found)
+        if shortened:
+            log.warning(SHORTENED, shortened, len(found))
         return [[token.label for token in one.tokens] if self.of_tokens else one.label for one in found]
 
     def stream(self, inputs: Iterable[Any], *, window: int = WINDOW, **options: Any) -> Iterator[Any]:
@@ -111,9 +117,12 @@ class Classifier(Loaded):
 
     def _one(self, text: Any, logits: torch.Tensor, over: bool = False) -> Classification:
         chances = self._chances(logits)
-        best = max(range(len(chances)), key=chances.__getitem__)
-        named = dict(sorted(zip(self.labels, chances), key=lambda item: -item[1]))
-        return Classification(text, self.labels[best], chances[best], named, truncated=over)
+        named: dict[str, float] = {}
+        for name, chance in zip(self.labels, chances):
+            named[name] = named.get(name, 0.0) + chance  # of several classes of one name (ImageNet has two) together
+        named = dict(sorted(named.items(), key=lambda item: -item[1]))
+        label = next(iter(named))
+        return Classification(text, label, named[label], named, truncated=over)
 
     def _chances(self, logits: torch.Tensor) -> list[Any]:
         """Probabilities of Float[C], or of Float[T C] a list of each row's; one class alone: of that class or none."""

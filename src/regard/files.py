@@ -40,7 +40,12 @@ def read_plain(path: Path, most: int = 64 << 20) -> bytes:
 @contextmanager
 def whole(path: Path) -> Iterator[BinaryIO]:
     """A file to write into that takes its name when all is written and on the disk: whoever looks sees the old content or
-    all of the new. On an error nothing is left behind."""
+    all of the new. On an error nothing is left behind. A pipe or a device, such as /dev/null, is written to as it is:
+    nothing may take its place."""
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with aside.open("wb") as file:

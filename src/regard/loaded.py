@@ -21,6 +21,7 @@ from regard.text.tokenizer import Tokenizer, Tokenizers
 T = TypeVar("T")
 Framed = tuple[list[int], list[int]]
 """Ids as a model reads them, and the segment of each."""
+SHORTENED = "%d of %d texts are longer than the model reads; their ends were left out"
 
 
 class Loaded:
@@ -95,7 +96,11 @@ class Loaded:
         for number, (ids, _) in enumerate(inputs, 1):
             if not ids:
                 raise UserError(f"text {number} is empty, and this model's tokenizer puts nothing around a text")
-        segmented = any(any(segments) for _, segments in inputs)
+        segmented = max((segment for _, segments in inputs for segment in segments), default=0)
+        its = self.model.decoder if self.model.encoder is None else self.model.encoder
+        known = getattr(its.embed, "segments", None)
+        if known is not None and segmented >= known.num_embeddings:
+            raise UserError(f"the tokenizer puts a text into segment {segmented}, the model has only {known.num_embeddings}")
         with torch.inference_mode():
             for group in batches([len(ids) for ids, _ in inputs], batch_tokens):
                 lengths = [len(inputs[n][0]) for n in group]

@@ -36,6 +36,21 @@ def test_idx_files_plain_and_packed(tmp_path: Path) -> None:
         found.examples(["3"], "images")
 
 
+def test_heads_that_promise_more_than_there_is(tmp_path: Path) -> None:
+    """Products beyond 64 bits, more sides than the file has bytes, and a packed file that goes on for ever."""
+    for head in (b"\0\0\x08\x02" + b"\xff" * 8, b"\0\0\x08\xff", b"\0\0\x08\x01\0\0\0\x05abc"):
+        (tmp_path / "a").write_bytes(head)
+        with pytest.raises(UserError, match="promises"):
+            read_idx(tmp_path / "a")
+    with gzip.open(tmp_path / "a", "wb") as file:
+        file.write(b"\0\0\x08\x01\0\0\0\x05" + bytes(8 << 20))
+    with pytest.raises(UserError, match="holds more than 5 numbers"):
+        read_idx(tmp_path / "a")
+    (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes()[:100])
+    with pytest.raises(UserError, match=r"promises|cannot be read"):
+        read_idx(tmp_path / "a")
+
+
 def test_what_is_no_idx_file_is_said(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"nothing")

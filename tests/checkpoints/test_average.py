@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.checkpoints.average import mean_weights
+from regard.checkpoints.average import average, mean_weights
 from regard.checkpoints.folders import named_tensors, save_model
 from regard.errors import UserError
 from regard.models import transformer
@@ -37,3 +37,14 @@ def test_other_models_are_refused(tmp_path):
         mean_weights([tmp_path / "a", tmp_path / "b"])
     with pytest.raises(UserError, match="nothing to average"):
         mean_weights([])
+
+
+def test_other_vocabularies_of_marian_are_refused(tmp_path):
+    """Their files are others than tokenizer.json, and were not looked at: the mean had no tokenizer at all."""
+    for name in "ab":
+        save_model(tmp_path / name, make(1))
+        for file in ("source.spm", "target.spm", "vocab.json"):
+            (tmp_path / name / file).write_text(name, encoding="utf-8")
+    with pytest.raises(UserError, match="has other tokenizers"):
+        average([tmp_path / "a", tmp_path / "b"], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from regard import models
-from regard.checkpoints.bounds import FEW, check_numbers
+from regard.checkpoints.bounds import FEW, check_known, check_numbers
 from regard.checkpoints.folders import load_model, save_model
 from regard.errors import UserError
 
@@ -62,3 +62,21 @@ def test_gigantic_numbers_are_refused_before_memory_is_taken(tmp_path: Path, key
         assert tracemalloc.get_traced_memory()[1] < 50 << 20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"search": [1]}, "here: search is '\\[1\\]', should be an object"),
+        ({"source": 7}, "here: source is '7', should be a text"),
+        ({"labels": "abc"}, "here: labels is 'abc', should be a list"),
+        ({"labels": ["a", 1]}, "here: labels should be a list of texts"),
+        ({"preprocess": [None]}, "here: preprocess should be a list of texts"),
+        ({"ends": 3}, "here: ends is '3', should be a list"),
+    ],
+    ids=str,
+)
+def test_what_a_folder_tells_is_of_its_kind(own: dict[str, Any], said: str) -> None:
+    check_known({"search": None, "labels": ["a"], "unknown": 3}, "here")
+    with pytest.raises(UserError, match=said):
+        check_known(own, "here")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -274,3 +275,22 @@ def test_a_folder_without_vocabularies(data_root, tmp_path):
     (tmp_path / "shared_vocabulary.json").write_text('{"a": 1}', encoding="utf-8")
     with pytest.raises(UserError, match=r"shared_vocabulary\.json: should be a list of tokens"):
         convert_folder(tmp_path, tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "lost", ["decoder/projection/weight", "encoder/layer_0/ffn/linear_0/weight", "encoder/embeddings_0/weight"]
+)
+def test_a_model_without_a_weight(ct2, tmp_path, monkeypatch, lost):
+    """One line, whatever is missing, and nothing is written."""
+    from regard.checkpoints import convert
+
+    source = written(filled(ct2.specs.TransformerSpec.from_config(**SHAPE), ct2), tmp_path / "source")
+    whole = convert.read_binary(source / "model.bin")
+    assert lost in {**whole.arrays, **whole.aliases}
+    kept = {name: array for name, array in whole.arrays.items() if name != lost}
+    aliases = {name: other for name, other in whole.aliases.items() if lost not in (name, other)}
+    monkeypatch.setattr(convert, "read_binary", lambda path: replace(whole, arrays=kept, aliases=aliases))
+    with pytest.raises(UserError, match=r"model\.bin: .*") as error:
+        convert_folder(source, tmp_path / "model")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "model").exists()

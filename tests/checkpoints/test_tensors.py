@@ -99,3 +99,12 @@ def test_pickles_are_never_opened(tmp_path, name):
     (tmp_path / name).write_bytes(b"cos\nsystem\n(S'touch opened'\ntR.")
     with pytest.raises(UserError, match=f"{name} is not opened, because such files can run code"):
         TensorFiles(tmp_path)
+
+
+def test_a_tensor_that_stands_in_two_files_is_refused(tmp_path):
+    """Which of the two is meant would be decided by the names of the files."""
+    write_tensors(tmp_path, {name: torch.ones(500) for name in "abc"}, 2_000)
+    shards = sorted(tmp_path.glob("model-0*"))
+    shards[1].write_bytes(shards[0].read_bytes())
+    with pytest.raises(UserError, match="holds a, and so does a file before it"):
+        TensorFiles(tmp_path)

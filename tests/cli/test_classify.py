@@ -80,3 +80,14 @@ def test_images(tmp_path: Path, capsysbinary: Any) -> None:
 def test_other_models_name_their_verb(foreign: Any, capsysbinary: Any) -> None:
     code, _, err = run(capsysbinary, foreign("bert", "BertModel"), "a")
     assert (code, "holds an embedder, not a classifier: use regard embed" in err) == (2, True)
+
+
+@pytest.mark.parametrize("how", [[], ["--jsonl"]])
+def test_texts_that_lose_their_ends_are_named(foreign: Any, capsysbinary: Any, how: list[str]) -> None:
+    folder = foreign("bert", "BertForSequenceClassification", num_labels=3)
+    _, _, err = run(capsysbinary, folder, "fox", "fox " * 90, "fox\t" + "dog " * 90, *how)
+    assert err.splitlines() == [
+        "line 2: the text is longer than the model reads, its end was left out",
+        "line 3: the text is longer than the model reads, its end was left out",
+        "2 of 3 lines: the text is longer than the model reads, its end was left out",
+    ]

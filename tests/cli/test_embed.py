@@ -62,3 +62,16 @@ def test_mistakes(foreign: Any, capsysbinary: Any, tmp_path: Path) -> None:
     assert (code, "leave --json and --jsonl out" in err) == (2, True)
     code, _, err = run(capsysbinary, foreign("gpt2", "GPT2LMHeadModel"), "a")
     assert (code, "holds a language model, not an embedder: use regard generate" in err) == (2, True)
+
+
+@pytest.mark.parametrize("how", [[], ["--jsonl"], ["-o", "all.npy"]])
+def test_texts_that_lose_their_ends_are_named(
+    foreign: Any, capsysbinary: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").write_text("fox\n" * 2100 + "fox " * 90 + "\nfox\n", encoding="utf-8")
+    _, _, err = run(capsysbinary, foreign("bert", "BertModel"), "-i", str(tmp_path / "in"), *how)
+    assert err.splitlines() == [
+        "line 2101: the text is longer than the model reads, its end was left out",
+        "1 of 2102 lines: the text is longer than the model reads, its end was left out",
+    ]

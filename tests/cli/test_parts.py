@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from regard import cli, translator
-from regard.cli.parts import Parts, jobs_of
+from regard.cli.parts import Parts, jobs_of, whereabouts
 from regard.errors import UserError
 from regard.translator import Translation
 
@@ -120,3 +123,30 @@ def test_the_command_shares_files_by_what_torchrun_says(
     assert cli.main([*line, "--device", "cpu"]) == 0
     assert "2 of 2 outputs are there already" in capsys.readouterr().err
     assert cli.main([*line[:2], "text", "--parts", "3"]) == 2
+
+
+@pytest.mark.slow
+def test_torchrun_translates_a_file(shared: Any, translator_for: Any, few_lines: Any, tmp_path: Path) -> None:
+    """Two real processes, three parts: what one translator says, a line for a line."""
+    one = translator_for(shared)
+    one.save(tmp_path / "model")
+    lines = few_lines[0]
+    (tmp_path / "in.en").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "regard"]
+    source, goal = tmp_path / "in.en", tmp_path / "out.fr"
+    command += ["translate", str(tmp_path / "model"), "--input", str(source), "--output", str(goal)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    subprocess.run([*command, "--parts", "3"], check=True, env=environment, timeout=300)
+    assert goal.read_text(encoding="utf-8") == "".join(f"{text}\n" for text in one.translate(lines))
+
+
+def test_a_model_that_was_trained_anew_in_its_place_is_another(tmp_path: Path) -> None:
+    """Parts of the old one and of the new one would have been put together."""
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(bytes(1 << 20))
+    before = whereabouts(str(tmp_path))
+    assert whereabouts(str(tmp_path)) == before
+    assert before[0] == str(tmp_path)
+    weights.write_bytes(bytes((1 << 20) - 1) + b"\1")
+    assert whereabouts(str(tmp_path)) != before
+    assert whereabouts("owner/name") == ["owner/name"]

@@ -292,3 +292,11 @@ def test_promises_that_were_not_kept_are_named(upper: Upper, capsysbinary: Any, 
     usual = upper._one
     monkeypatch.setattr(upper, "_one", lambda text, count: dataclasses.replace(usual(text, count), unkept=["x"]))
     assert "line 1: a phrase, term or part that was promised is not there" in run(capsysbinary, "one")[2]
+
+
+def test_a_model_of_prepared_text_says_so(upper: Upper, capsysbinary: Any) -> None:
+    """Such text is not made here: given plain text it would answer badly, and nobody would know why."""
+    upper.meta = {"preprocess": ["moses-lc"]}  # type: ignore[attr-defined]
+    code, out, err = run(capsysbinary, "A dog")
+    assert (code, out) == (0, "A DOG\n")
+    assert err == "note: this model learned from text after moses-lc: give it such text, and expect such\n"

@@ -30,6 +30,7 @@ class Fixed(torch.nn.Module):
     """A model that believes in "a" always, with probability nearly one."""
 
     device = torch.device("cpu")
+    decoder = SimpleNamespace(limit=4)
 
     def forward(self, inputs: torch.Tensor, outputs: torch.Tensor, **layouts: Any) -> Any:
         logits = torch.zeros(*outputs.shape, 12)
@@ -44,6 +45,10 @@ class Told:
 
     def __init__(self, answers: list[str]) -> None:
         self.answers, self.asked = answers, []
+
+    def fits(self, text: str) -> bool:
+        """Whether it has five letters at most."""
+        return len(text) <= 5
 
     def translate(self, texts: list[str], **search: Any) -> list[str]:
         self.asked.append((texts, search))
@@ -95,6 +100,15 @@ def test_mistakes_are_found_before_translating(options: Evaluating, message: str
     with pytest.raises(UserError, match=message):
         evaluate(translator, TASK, options)
     assert not translator.asked
+
+
+def test_pairs_that_the_model_cannot_read_whole_are_left_out_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    task = Task([["aa", "bb", "aaaa"]], ["ab", "abcdefgh", "ab"])
+    found = evaluate(Told(["aa", "bb", "cc"]), task, Evaluating(("loss",)))
+    assert found.scores["loss"].extra["tokens"] == 3
+    assert caplog.messages == ["2 of 3 pairs are longer than the model reads; perplexity, loss and accuracy leave them out"]
+    with pytest.raises(UserError, match="no pair is short enough"):
+        evaluate(Told(["aa"]), Task([["aaaa"]], ["ab"]), Evaluating(("loss",)))
 
 
 def test_the_model_itself_is_asked_for_perplexity_and_accuracy() -> None:

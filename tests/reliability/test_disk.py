@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from regard import files
+from regard import files, models
 from regard.batches import Batch
+from regard.checkpoints.folders import save_model
 from regard.errors import UserError
 from regard.training import loop, resume
 from regard.training.journal import read_log
@@ -29,6 +31,9 @@ from regard.training.validate import Look
 def same(left: Path, right: Path) -> bool:
     ours, theirs = (load_file(folder / "model.safetensors") for folder in (left, right))
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+TINY: dict[str, Any] = {"vocab_size": 13, "num_layers": 1, "d_model": 8, "d_ff": 16, "num_heads": 2}
 
 
 @contextmanager
@@ -152,6 +157,61 @@ def test_s_cli_01_a_read_only_folder(toy_recipe: Recipe, tmp_path: Path, monkeyp
     monkeypatch.setattr("regard.training.output.tempfile.TemporaryFile", refused)
     with pytest.raises(UserError, match="cannot be written to: Read-only file system"):
         claim(tmp_path / "out", toy_recipe)
+
+
+def as_nobody(work: Callable[[], None]) -> str:
+    """What some work raises in a process that may write nowhere but where all may: the owner of all files may everywhere."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = "nothing"
+        try:
+            if os.geteuid() == 0:
+                os.setgid(65534)
+                os.setuid(65534)
+            work()
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A folder that everybody may enter, unlike those of pytest."""
+    place = Path(tempfile.mkdtemp())
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
+
+
+def test_s_cli_01_a_folder_that_is_really_read_only(toy_recipe: Recipe, open_to_all: Path) -> None:
+    """S-CLI-01: said in one line by whoever wants to write, and what was there stays as it was."""
+    out = open_to_all / "out"
+    checkpoint = resume.folder_of(out, 1)
+    save_model(
+        open_to_all / "model", models.find("transformer").describe(**TINY).build()
+    )  # all that it needs is imported now
+    resume.write(checkpoint, lambda at: (at / "a").write_bytes(b"a") and None, {"w": torch.ones(2)}, {"progress": {}})
+    files.write_text(out / "kept", "old")
+    for path in (out, out / "checkpoints", checkpoint):
+        path.chmod(0o555)
+    assert as_nobody(lambda: claim(open_to_all / "new", toy_recipe) and None) == (
+        f"UserError: output {open_to_all / 'new'}: cannot be written to: Permission denied"
+    )
+    assert "Permission denied" in as_nobody(lambda: files.write_text(out / "kept", "new"))
+    again = lambda: resume.write(resume.folder_of(out, 2), lambda at: None, {"w": torch.ones(2)}, {"progress": {}})  # noqa: E731
+    assert as_nobody(again).startswith("PermissionError")
+    model = models.find("transformer").describe(**TINY).build()
+    assert "cannot write the model (Permission denied)" in as_nobody(lambda: save_model(out, model))
+    assert resume.newest(out, print) == checkpoint
+    assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000001"]
+    assert (out / "kept").read_text(encoding="utf-8") == "old"
 
 
 def test_two_trainings_do_not_share_a_folder(toy_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

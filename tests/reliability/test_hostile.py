@@ -7,7 +7,6 @@ import io
 import json
 import os
 import pickle
-import resource
 import struct
 import sys
 import zipfile
@@ -37,21 +36,13 @@ from regard.training.yaml_source import MOST, parse_yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # benchmarks are no installed package
 
-
-def peak(anew: bool = False) -> int:
-    """Most memory of this process, KiB. anew: from now on; else a test before this one could hide what is taken here."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    if anew:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    return int(status.read_text(encoding="ascii").partition("VmHWM:")[2].split()[0])
+from benchmarks.measure import peak
 
 
 def test_memory_that_is_taken_is_seen() -> None:
     before = peak(anew=True)
     bytearray(b"x") * (300 << 20)
-    assert peak() - before > 250 << 10
+    assert peak() - before > 250
 
 
 def refused(call: Callable[[], Any], words: str = "") -> str:
@@ -59,7 +50,7 @@ def refused(call: Callable[[], Any], words: str = "") -> str:
     before = peak(anew=True)
     with pytest.raises(UserError, match=words or None) as refusal:
         call()
-    assert peak() - before < 200 << 10
+    assert peak() - before < 200
     assert "\n" not in str(refusal.value)
     return str(refusal.value)
 
@@ -189,6 +180,33 @@ def test_normalisers_that_double_forty_times(tmp_path: Path) -> None:
     refused(lambda: Tokenizer.open(tmp_path), "its normaliser could make a text 1.1e\\+12 times longer")
     normaliser(tmp_path / "tokenizer.json", [step, {"type": "Prepend", "prepend": "b"}])
     assert Tokenizer.open(tmp_path).normalize("a") in ("baa", "aa")
+
+
+def test_templates_with_ids_that_there_are_not(tmp_path: Path) -> None:
+    train_tokenizer(["a b c"] * 3, Plan("words", vocab_size=20)).save(tmp_path)
+    mark = {"id": "</s>", "ids": [10**6], "tokens": ["</s>"]}
+    single = [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}]
+    pair = [*single, {"Sequence": {"id": "B", "type_id": 1}}]
+    processor = {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": {"</s>": mark}}
+    change(tmp_path / "tokenizer.json", post_processor=processor)
+    refused(lambda: Tokenizer.open(tmp_path), "id 1000000 is outside the vocabulary")
+
+
+@pytest.mark.parametrize("labels", [{"1": "x", "2": "y"}, {"0": "x", "00": "y"}, {"0": "x", "-1": "y"}], ids=str)
+def test_names_of_classes_that_would_shift(tmp_path: Path, labels: dict[str, str]) -> None:
+    """Without a name for class 0 all the others would be told under the name of the next."""
+    from benchmarks.readers import family
+
+    family("bert", tmp_path)
+    change(tmp_path / "config.json", id2label=labels)
+    refused(lambda: load_model(tmp_path), "id2label should give each number of a class, from 0 on, its name")
+
+
+@pytest.mark.parametrize("template", [[7], [{}], {"a": 1}, [{"name": "default", "template": 7}]], ids=str)
+def test_chat_templates_that_are_none(template: Any) -> None:
+    its = train_tokenizer(["a b c"] * 3, Plan("words", vocab_size=20))
+    its.config = {"chat_template": template}
+    refused(lambda: chat_ids(its, [{"role": "user", "content": "a"}]), "chat template|chat_template")
 
 
 class Harm:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from regard.errors import UserError
@@ -97,3 +99,16 @@ def test_what_cannot_be_added(own: Tokenizer) -> None:
             with_entries(own, [name])
     with pytest.raises(UserError, match="given twice"):
         with_entries(own, ["<2xx>", "<2xx>"])
+
+
+def test_ids_with_holes_are_not_filled_by_chance(tmp_path) -> None:
+    """The library counts entries to find a free id: here it would give one that is taken."""
+    train_tokenizer(["a b"] * 3, Plan("words", vocab_size=20)).save(tmp_path)
+    file = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    file |= {
+        "model": {"type": "WordLevel", "vocab": {"<unk>": 0, " a": 2, " b": 9}, "unk_token": "<unk>"},
+        "added_tokens": [],
+    }
+    (tmp_path / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")
+    with pytest.raises(UserError, match="ids have holes"):
+        with_entries(Tokenizer.open(tmp_path), ["<2de>"])

@@ -412,3 +412,32 @@ def test_real_sentences_come_back(data_root: Path, kind: str) -> None:
     assert tokenizer.decode_batch(ids) == lines
     if kind != "bytes":
         assert sum(map(len, ids)) < 2.5 * sum(len(line.split()) for line in lines)
+
+
+def test_merges_are_left_out_in_training_alone(tmp_path: Path) -> None:
+    """A file whose model says dropout: the library would go on with it, and equal texts get other ids each time."""
+    train_tokenizer(["the lazy dogs are sleeping"] * 5, Plan("bpe", vocab_size=300)).save(tmp_path)
+    plain = Tokenizer.open(tmp_path)
+    file = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    file["model"]["dropout"] = 0.9
+    (tmp_path / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")
+    its = Tokenizer.open(tmp_path)
+    assert [its.encode("the lazy dogs") for _ in range(10)] == [plain.encode("the lazy dogs")] * 10
+    assert its.encode_marked("the lazy dogs", ["</s>"]) == plain.encode_marked("the lazy dogs", ["</s>"])
+    assert its.hash == plain.hash
+
+
+def test_a_vocabulary_that_contradicts_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library panics in the middle of a text: one line."""
+
+    class PanicException(BaseException):
+        """As pyo3 raises it."""
+
+    class Broken:
+        def encode_batch(self, texts: list[str], add_special_tokens: bool) -> None:
+            raise PanicException("index out of\nbounds")
+
+    its = train_tokenizer(["a b c"] * 3, Plan("words", vocab_size=20))
+    monkeypatch.setattr(its, "backend", Broken())
+    with pytest.raises(UserError, match="this tokenizer contradicts itself \\(index out of bounds\\)"):
+        its.encode("a")

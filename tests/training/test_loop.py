@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -306,3 +307,22 @@ def test_a_damaged_best_checkpoint_is_not_what_a_run_ends_as(
     train(toy_recipe, tmp_path / "out", resumed=True)
     assert "is left out of the finished model: model.safetensors is not what was written" in capsys.readouterr().err
     assert torch.equal(*(next(iter(weights(folder).values())) for folder in (newest, tmp_path / "out")))
+
+
+def test_examples_over_the_limit_are_named(toy_recipe: Recipe, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They were left out of the training, and of every look at the validation data, without a word."""
+    data = toy_recipe.data.model_copy(update={"max_length": 5})
+    train(toy_recipe.model_copy(update={"data": data}), tmp_path / "out")
+    said = capsys.readouterr().err
+    assert re.search(r"training data: \d+ of \d+ examples skipped, source longer than 5 tokens: lines \d+, ", said)
+    assert re.search(r"validation data: \d of 6 examples skipped, target longer than 5 tokens: lines? \d", said)
+
+
+def test_s_pos_02_no_half_reads_more_than_it_has_positions_for(
+    toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S-POS-02: five positions, sentences of up to seven tokens: the training goes on without those, and says so."""
+    recipe = load_recipe(toy, ["model.positions=learned", "model.max_positions=5"])
+    assert recipe.data.max_length > 5
+    assert train(recipe, tmp_path / "out").steps == 12
+    assert re.search(r"training data: \d+ of \d+ examples skipped, source longer than 5 tokens", capsys.readouterr().err)

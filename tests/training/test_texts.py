@@ -82,3 +82,12 @@ def test_classes_and_second_texts(tmp_path: Path) -> None:
     write(path, f"a\tb\tlabel\nx{BETWEEN}\ty\t1\n")
     with pytest.raises(UserError, match=r"holds the control character U\+001F"):
         labelled(recipe(its, "classification"), "train")
+
+
+def test_a_class_may_be_called_anything() -> None:
+    """A dash once stood for no class at all. A text without a class is a faulty one."""
+    its = recipe("train: x", "classification")
+    pairs = [Pair("a", "+", 1), Pair("b", "-", 2), Pair("c", "", 3)]
+    kept, report = cleaned(its, pairs)
+    assert kept == pairs[:2]
+    assert report.rules["empty"].lines == [3]

@@ -90,7 +90,10 @@ class TokenisedPairs:
 
     Each side is one flat array (uint16, or int32 for vocabularies above 65,536) and offsets Int64[N + 1]; lines: Int64[N].
     Read from a cache they are memory-mapped, so that many processes share them. source_lengths, target_lengths: Int64[N].
+    cut: the lines of examples that lost their ends when they were encoded.
     """
+
+    cut: Sequence[int] = ()
 
     def __init__(self, arrays: Arrays, key: str, name: str = "corpus", path: Path | None = None) -> None:
         self.source, self.source_offsets, self.target, self.target_offsets, self.lines = (arrays[a] for a in _ARRAYS)

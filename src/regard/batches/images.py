@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,8 @@ import numpy as np
 from regard.batches.data import TokenisedPairs
 from regard.errors import UserError
 
+LARGEST = 1 << 31
+"""Numbers that an idx file may have."""
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 
 
@@ -54,17 +58,24 @@ def read_idx(path: str | Path) -> np.ndarray:
     """The array UInt8[…] of an idx file, plain or gzip. UserError if it is none."""
     path = Path(path)
     try:
-        raw = path.read_bytes()
-        raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    except (OSError, EOFError) as error:
+        with path.open("rb") as plain:
+            packed = plain.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if packed else path.open("rb") as file:
+            head = file.read(4)
+            if len(head) < 4 or head[:3] != b"\0\0\x08":
+                raise UserError(f"{path}: is not an idx file of bytes")
+            sides = file.read(4 * head[3])
+            shape = tuple(side for (side,) in struct.iter_unpack(">I", sides[: len(sides) // 4 * 4]))
+            count = math.prod(shape)
+            if count > LARGEST:
+                raise UserError(f"{path}: its header promises {count:,} numbers; {LARGEST:,} at most are read")
+            raw = file.read(count + 1)
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({error})") from None
-    if len(raw) < 4 or raw[:3] != b"\0\0\x08":
-        raise UserError(f"{path}: is not an idx file of bytes")
-    shape = struct.unpack(f">{raw[3]}I", raw[4 : 4 + 4 * raw[3]])
-    values = np.frombuffer(raw, dtype=np.uint8, offset=4 + 4 * raw[3])
-    if len(values) != int(np.prod(shape)):
-        raise UserError(f"{path}: holds {len(values)} numbers, its header promises {' x '.join(map(str, shape))}")
-    return values.reshape(shape)
+    if len(raw) != count or len(shape) != head[3]:
+        held = f"{len(raw)}" if len(raw) <= count else f"more than {count}"
+        raise UserError(f"{path}: holds {held} numbers, its header promises {' x '.join(map(str, shape))}")
+    return np.frombuffer(raw, dtype=np.uint8).reshape(shape)
 
 
 def read_idx_pair(images: str | Path, labels: str | Path) -> Pictures:
@@ -80,7 +91,7 @@ def read_folder(folder: str | Path) -> Pictures:
     all are grey they have one channel, else three. UserError otherwise, or if Pillow is missing."""
     folder = Path(folder)
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError:
         raise UserError(f"{folder}: reading images needs Pillow; install it with pip install 'regard[images]'") from None
     if not folder.is_dir():
@@ -93,8 +104,8 @@ def read_folder(folder: str | Path) -> Pictures:
         try:
             with Image.open(file) as image:
                 opened.append(np.asarray(image.convert("L" if image.mode in ("1", "L", "I;16") else "RGB")))
-        except (OSError, UnidentifiedImageError) as error:
-            raise UserError(f"{file}: cannot be read as an image ({error})") from None
+        except Exception as error:  # Pillow has many ways to say that a file is broken, or too large
+            raise UserError(f"{file}: cannot be read as an image ({' '.join(str(error).split())[:200]})") from None
         if opened[-1].shape[:2] != opened[0].shape[:2]:
             sizes = [f"{one.shape[1]}x{one.shape[0]}" for one in (opened[-1], opened[0])]
             raise UserError(f"{file}: has {sizes[0]} pixels, the first image {sizes[1]}; make all equally large")

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.checkpoints.folders import load_model, locate, named_tensors, save_model
 from regard.errors import UserError
+from regard.text.spm import SOURCE, TARGET, TARGET_VOCABULARY, VOCABULARY
 
 
 def mean_weights(folders: Sequence[str | Path]) -> dict[str, Tensor]:
@@ -62,5 +63,5 @@ def average(folders: Sequence[str | Path], output: str | Path) -> dict[str, Any]
 
 
 def _tokenizer_files(folder: Path) -> dict[str, bytes]:
-    names = ("tokenizer.json", "target_tokenizer.json")
+    names = ("tokenizer.json", "target_tokenizer.json", SOURCE, TARGET, VOCABULARY, TARGET_VOCABULARY)
     return {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}

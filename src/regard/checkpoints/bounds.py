@@ -15,6 +15,24 @@ REPEATED = ("layers", "experts")
 """Words in the names of numbers that say how often a part is built."""
 FEW = 256
 """So many parts cost nothing, whatever a folder holds."""
+KINDS: dict[type, tuple[str, ...]] = {
+    str: ("source", "target", "architecture", "recipe"),
+    list: ("labels", "preprocess", "ends"),
+    dict: ("search", "training", "scores", "images", "image", "generation", "alignment_head", "quality"),
+}
+"""What regard.json may tell besides the description, by kind."""
+WORDS = {str: "a text", list: "a list", dict: "an object"}
+
+
+def check_known(own: Mapping[str, Any], where: str) -> None:
+    """UserError for the first value of a regard.json that is of another kind than its readers take it for."""
+    for kind, names in KINDS.items():
+        for name in names:
+            if own.get(name) is not None and not isinstance(own[name], kind):
+                raise UserError(f"{where}: {name} is {str(own[name])[:40]!r}, should be {WORDS[kind]}")
+    for name in ("labels", "preprocess"):
+        if not all(isinstance(one, str) for one in own.get(name) or ()):
+            raise UserError(f"{where}: {name} should be a list of texts")
 
 
 def check_numbers(value: Any, where: str, tensors: int, name: str = "") -> None:

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from regard.architecture import Description
 from regard.checkpoints.binary import NAME, Binary, dequantized, read_binary
-from regard.checkpoints.folders import save_model
+from regard.checkpoints.folders import doubted, save_model
 from regard.checkpoints.rules import Joined, Rule, Weights, take, words
 from regard.checkpoints.tensors import read_json
 from regard.errors import UserError
+from regard.files import read_plain
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
@@ -61,6 +62,11 @@ def convert_folder(source: str | Path, output: str | Path) -> Path:
     source, output = Path(source), Path(output)
     if not (source / NAME).is_file():
         raise UserError(f"{source}: has no {NAME}; regard converts folders of CTranslate2")
+    with doubted(str(source / NAME)):
+        return _converted(source, output)
+
+
+def _converted(source: Path, output: Path) -> Path:
     found = _Found(source, read_binary(source / NAME))
     description = found.description()
     with Uninitialised():
@@ -268,7 +274,7 @@ class _Found:
 
 def _listed(path: Path) -> list[str]:
     try:
-        text = path.read_bytes().decode("utf-8")  # not read_text, which takes a lone carriage return for the end of a line
+        text = read_plain(path).decode("utf-8")  # not read_text, which takes a lone carriage return for the end of a line
         tokens = json.loads(text) if path.suffix == ".json" else text.removesuffix("\n").split("\n")
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from None

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import regard
 from regard import models
 from regard.architecture import Description, Model, from_json, to_json
-from regard.checkpoints.bounds import check_numbers
+from regard.checkpoints.bounds import check_known, check_numbers
 from regard.checkpoints.card import card, task_of
 from regard.checkpoints.fit import check_fit, ids_of
 from regard.checkpoints.generation import GENERATION, read_generation, written
@@ -200,6 +200,7 @@ def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
     if own.get("version", OWN_VERSION) != OWN_VERSION:
         raise UserError(f"{folder / OWN}: version {own['version']}; this regard reads version {OWN_VERSION}")
     ids, ends = _ids(config, folder)
+    check_known(own, str(folder / OWN))
     meta = {key: value for key, value in own.items() if key not in ("version", "regard", "description")}
     told = _told(own, folder)
     check_numbers(told, str(folder / OWN), _count(files))
@@ -216,14 +217,14 @@ def read_plan(folder: Path, files: TensorFiles | None = None) -> Plan:
         return _checked(Plan(told, None, ids, meta), folder)
     module, form = chosen_format(config, folder)
     where = str(folder / CONFIG)
-    with _doubted(where):
+    with doubted(where):
         arguments = read_config(form, sifted(form, config, where), where)
         arguments |= form.peek(files.shapes, files.read) if files is not None else {}
         check_numbers(arguments, where, _count(files))
         description = module.describe(**arguments)
     if told is not None and files is not None and told != description:
         raise UserError(f"{folder}: {CONFIG} and {OWN} describe different models; delete {OWN} to go by {CONFIG}")
-    with _doubted(where):
+    with doubted(where):
         return _checked(Plan(description, form.weights(**(module.arguments(description) or arguments)), ids, meta), folder)
 
 
@@ -237,9 +238,12 @@ def _checked(plan: Plan, folder: Path) -> Plan:
 def _labels(config: Mapping[str, Any], folder: Path) -> list[str]:
     """The names of classes; [] where they say nothing."""
     try:
-        labels = [name for _, name in sorted((int(i), str(name)) for i, name in dict(config.get("id2label") or {}).items())]
+        named = sorted((int(number), str(name)) for number, name in dict(config.get("id2label") or {}).items())
+        if [number for number, _ in named] != list(range(len(named))):
+            raise ValueError
     except (TypeError, ValueError):
-        raise UserError(f"{folder / CONFIG}: id2label should give each number of a class its name") from None
+        raise UserError(f"{folder / CONFIG}: id2label should give each number of a class, from 0 on, its name") from None
+    labels = [name for _, name in named]
     return [] if labels == [f"LABEL_{number}" for number in range(len(labels))] else labels
 
 
@@ -344,12 +348,12 @@ def _tensors(model: nn.Module, plan: Plan, files: TensorFiles) -> dict[str, Tens
 
 
 def _build(description: Description, folder: Path) -> Model:
-    with _doubted(f"{folder}: the description makes no model"):
+    with doubted(f"{folder}: the description makes no model"):
         return description.build()
 
 
 @contextmanager
-def _doubted(where: str) -> Iterator[None]:
+def doubted(where: str) -> Iterator[None]:
     """Where a stranger's numbers and names are taken for sensible ones; UserError for whatever fails."""
     try:
         yield

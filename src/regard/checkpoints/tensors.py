@@ -75,6 +75,8 @@ class TensorFiles:
                 raise UserError(f"{path}: is not a file")
             file = safe_open(path, framework="pt", device="cpu")
             for name in file.keys():  # noqa: SIM118 - not a dictionary
+                if name in self._files:
+                    raise UserError(f"{path}: holds {name}, and so does a file before it: which is meant?")
                 self._files[name] = file
                 self.shapes[name] = tuple(file.get_slice(name).get_shape())
         except FileNotFoundError:

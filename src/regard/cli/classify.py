@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from regard.cli.streams import Writer, argument, chunks, out
+from regard.cli.translating import Report
 from regard.errors import UserError
 
 
@@ -35,12 +36,17 @@ def command(
     classifier = _load(model, device, dtype)
     options = {} if batch_tokens is None else {"batch_tokens": batch_tokens}
     with out(output) as file:
-        writer = Writer(file, jsonl, json)
+        writer, report = Writer(file, jsonl, json), Report()
         for chunk in texts:
             inputs = [Path(name) for name in chunk] if given is not None else [_input(line) for line in chunk]
             found = classifier.classify(inputs, details=True, **options)
+            for one in found:
+                report.lines += 1
+                if one.truncated:
+                    report.note("shortened", report.lines)
             writer.answers((_line(classifier, one), one.json()) for one in found)
         writer.close("answers")
+        report.close()
 
 
 def _load(model: str, device: str | None, dtype: str | None) -> Any:

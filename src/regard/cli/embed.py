@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 from typer import Argument, Option
 
 from regard.cli.streams import Writer, chunks, out
+from regard.cli.translating import Report
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,16 +33,31 @@ def command(
         raise UserError(f"{output} is a NumPy array: leave --json and --jsonl out, or give another --output")
     embedder = _load(model, device, dtype)
     options = {} if batch_tokens is None else {"batch_tokens": batch_tokens}
-    found = ((chunk, embedder.embed(chunk, **options)) for chunk in texts)
+    report = Report()
+    found = _embedded(embedder, texts, report, options)
     with out(output) as file:
         if array:
             _write_array(file, (vectors for _, vectors in found), embedder)
-            return
-        writer = Writer(file, jsonl, json)
-        for chunk, vectors in found:
-            rows = zip(chunk, vectors.tolist())
-            writer.answers((_numbers(row), {"text": text, "vector": row}) for text, row in rows)
-        writer.close("vectors")
+        else:
+            writer = Writer(file, jsonl, json)
+            for chunk, vectors in found:
+                rows = zip(chunk, vectors.tolist())
+                writer.answers((_numbers(row), {"text": text, "vector": row}) for text, row in rows)
+            writer.close("vectors")
+    report.close()
+
+
+def _embedded(
+    embedder: Any, texts: Iterable[list[str]], report: Report, options: dict[str, Any]
+) -> Iterator[tuple[list[str], np.ndarray]]:
+    """The texts with their vectors; those that lost their ends are named."""
+    for chunk in texts:
+        before = report.lines + 1
+        yield (
+            chunk,
+            embedder.embed(chunk, tell=lambda number, first=before: report.note("shortened", first + number), **options),
+        )
+        report.lines += len(chunk)
 
 
 def _load(model: str, device: str | None, dtype: str | None) -> Any:

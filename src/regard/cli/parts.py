@@ -26,6 +26,8 @@ from regard.text.remote import at_hand, expand, identity, is_remote
 
 SIZE = 10_000
 """Lines of a part, where nothing else is said."""
+PIECE = 1 << 16
+"""Bytes of a file of weights that are looked at in three places."""
 WHAT, LOCK = "parts.json", ".lock"
 
 Answer = Callable[[Iterator[Sequence[str]], BinaryIO, int], None]
@@ -111,12 +113,14 @@ class Parts:
         if not self.folder.is_dir():
             return
         with FileLock(self.folder / LOCK):
-            if self.goal.exists() or not all(self._part(number).exists() for number in range(count)):
-                return
-            with whole(self.goal) as file:
-                for number in range(count):
-                    with self._part(number).open("rb") as part:
-                        shutil.copyfileobj(part, file, 1 << 20)
+            if not self.goal.exists():
+                if not all(self._part(number).exists() for number in range(count)):
+                    return
+                with whole(self.goal) as file:
+                    for number in range(count):
+                        with self._part(number).open("rb") as part:
+                            shutil.copyfileobj(part, file, 1 << 20)
+        # Also by who comes late, for the lock that he asked for has made the folder anew.
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -134,6 +138,18 @@ def own_device(told: str | None) -> str | None:
     return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
 
 
-def whereabouts(model: str) -> str:
-    """A model's name such that two folders of one name are told apart."""
-    return model if is_remote(model) or not Path(model).exists() else str(Path(model).resolve())
+def whereabouts(model: str) -> list[str]:
+    """A model's name such that two folders of one name are told apart, and so is one that was trained anew in its place: by
+    a few pieces of its weights."""
+    folder = Path(model)
+    if is_remote(model) or not folder.is_dir():
+        return [model]
+    seen = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        size = path.stat().st_size
+        seen.update(f"{path.name} {size}".encode())
+        with path.open("rb") as file:
+            for place in (0, size // 2, max(size - PIECE, 0)):
+                file.seek(place)
+                seen.update(file.read(PIECE))
+    return [str(folder.resolve()), seen.hexdigest()]

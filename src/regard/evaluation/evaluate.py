@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from regard.evaluation.files import check_writable, one_line, write_lines
 from regard.evaluation.scores import METRICS, Score, Scoring, as_json, check_metrics, score
 from regard.evaluation.scores import lines as score_lines
 from regard.evaluation.task import Task
+
+log = logging.getLogger("regard.evaluation")
 
 OF_MODEL = ("perplexity", "loss", "token_accuracy")
 """Metrics that ask the model itself about the first reference."""
@@ -112,7 +115,22 @@ def _model_scores(names: list[str], translator: Any, task: Task) -> dict[str, Sc
 
     targets = [next(r for r in row if r is not None) for row in zip(*task.references)]
     assert task.sources is not None
-    found = likelihood(translator.model, pair_batches(translator.tokenizers, zip(task.sources, targets)))
+    room = translator.model.decoder.limit
+    lengths = [len(ids) + 1 for ids in translator.tokenizers.target.encode_batch(targets)]
+    pairs = [
+        (source, target)
+        for source, target, length in zip(task.sources, targets, lengths)
+        if translator.fits(source) and (room is None or length <= room)
+    ]
+    if not pairs:
+        raise UserError("no pair is short enough for the model to read whole: perplexity, loss and accuracy are of nothing")
+    if len(pairs) < len(targets):
+        log.warning(
+            "%d of %d pairs are longer than the model reads; perplexity, loss and accuracy leave them out",
+            len(targets) - len(pairs),
+            len(targets),
+        )
+    found = likelihood(translator.model, pair_batches(translator.tokenizers, pairs))
     values = {"perplexity": found.perplexity, "loss": found.loss, "token_accuracy": 100 * found.token_accuracy}
     signature = "ref:first|unit:model tokens|smoothing:none"
     return {name: Score(values[name], signature, {"tokens": found.tokens}) for name in names if name in values}

@@ -18,11 +18,7 @@ def one_line(text: str) -> str:
 
 def write_lines(path: str | Path, texts: Iterable[str]) -> None:
     """Write one text a line; a line end inside a text becomes a space, so that there are as many lines as texts."""
-    path, content = Path(path), "".join(f"{one_line(text)}\n" for text in texts)
-    if path.exists() and not path.is_file():
-        path.write_text(content, encoding="utf-8", newline="\n")  # /dev/stdout, a pipe: nothing to replace
-    else:
-        write_text(path, content)
+    write_text(Path(path), "".join(f"{one_line(text)}\n" for text in texts))
 
 
 def check_writable(*paths: str | Path | None) -> None:

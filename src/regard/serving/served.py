@@ -166,6 +166,10 @@ def open_models(specs: Sequence[str], device: str | None = None, dtype: str | No
             began = time.perf_counter()
             loaded[paths] = load(folders, device, dtype) if len(folders) > 1 else load(told, device, dtype)
             log.info("loaded %s in %.1f s", told, time.perf_counter() - began)
+            if steps := loaded[paths].meta.get("preprocess"):
+                log.warning(
+                    "%s learned from text after %s: it is to be given such text, and gives such", told, ", ".join(steps)
+                )
         served = Served(name or "+".join(path.name for path in paths), loaded[paths])
         languages = _LANGUAGES.match(served.name)
         if languages and not served.source and not served.target:

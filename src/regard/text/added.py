@@ -10,6 +10,7 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import UserError
+from regard.text.bounds import highest
 from regard.text.pieces import steps
 from regard.text.tokenizer import Tokenizer
 
@@ -23,8 +24,8 @@ def with_entries(tokenizer: Tokenizer, names: Sequence[str]) -> Tokenizer:
     its words from the left, also at the beginning of a longer one.
     """
     backend = Backend.from_str(tokenizer.backend.to_str())
-    size = backend.get_vocab_size(with_added_tokens=True)
     file = json.loads(backend.to_str())
+    size = highest(file) + 1
     prefixed = any(step.get("type") == "Prepend" for step in steps(file["normalizer"], "normalizers"))
     _check(tokenizer, names, prefixed)
     backend.add_tokens([_entry(name, prefixed) for name in names])

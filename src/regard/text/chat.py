@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from regard.errors import UserError
+from regard.text.specials import CONFIG
 from regard.text.tokenizer import Tokenizer
 
 _BREAK = "\ue0a5"
@@ -18,8 +19,12 @@ def template_of(tokenizer: Tokenizer) -> str | None:
     """The chat template that came with a tokenizer; None if there is none."""
     found = (tokenizer.config or {}).get("chat_template")
     if isinstance(found, list):
-        named = {one["name"]: one["template"] for one in found}
-        return named.get("default") or next(iter(named.values()), None)
+        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
+        found = named.get("default") or next(iter(named.values()), None)
+    if found is not None and not isinstance(found, str):
+        raise UserError(
+            f"{CONFIG}: chat_template is {str(found)[:40]!r}, should be a text, or a list of names and templates"
+        )
     return found
 
 

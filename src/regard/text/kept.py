@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,14 +13,16 @@ from regard.text.words import word_spans
 
 KINDS = {
     "tags": r"<(?:[/!?])?[A-Za-z][^<>]*>",
-    "variables": r"\$?\{\{?[^{}\s]*\}?\}|%\([^()\s]+\)[a-zA-Z]|%(?:\d+\$)?[-+0#]*\d*(?:\.\d+)?[sdifuxXeEgGcr@](?![A-Za-z])",
+    "variables": r"\$?\{\{?[^{}\s]*\}?\}|%\([^()\s]+\)[a-zA-Z]"
+    r"|%(?:\d++\$)?[-+0#]*+\d*+(?:\.\d++)?[sdifuxXeEgGcr@](?![A-Za-z])",
     "urls": r"(?:https?|ftp)://[^\s<>\"]*[^\s<>\".,;:!?)]",
-    "emails": r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "emails": r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+",
     "code": r"`[^`\n]+`",
 }
-"""What may be kept, by name; anything else is a regular expression of the user's."""
+"""What may be kept, by name; anything else is a regular expression of the user's. None looks at a character more often than
+a few times, however long the text is."""
 
-_TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*)[^<>]*?(/?)>\Z")
+_TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*+)[^<>]*?(/?)>\Z")
 
 
 @dataclass(frozen=True)
@@ -96,14 +100,14 @@ def put_back(source: str, outs: Sequence[Out], text: str, links: Sequence[tuple[
     goals = [_trimmed(goal, words, tight[first][0], tight[last][1]) for goal, (first, last) in zip(goals, nodes)]
     placed: dict[int, tuple[int, int]] = {}
 
-    def place(numbers: Sequence[int], low: int, high: int) -> None:
+    waiting = [(roots, 0, len(tos))]
+    while waiting:  # tags may be nested deeper than Python calls
+        numbers, low, high = waiting.pop()
         for number in sorted(numbers, key=lambda n: (goals[n][0], n)):
             start = min(max(goals[number][0], low), high)
             low = min(max(goals[number][1], start), high)
             placed[number] = (start, low)
-            place(children[number], start, low)
-
-    place(roots, 0, len(tos))
+            waiting.append((children[number], start, low))
     within = {n: _within(source, froms, out.place) for n, out in enumerate(outs)}
     order = [(placed[n], nodes[n]) for n in _in_order(roots, children, placed)]
     return _written(text, tos, order, outs, tight, within)
@@ -111,8 +115,10 @@ def put_back(source: str, outs: Sequence[Out], text: str, links: Sequence[tuple[
 
 def _within(source: str, words: Sequence[tuple[int, int]], place: int) -> tuple[str, int]:
     """The word that a place is inside of, and how many of its characters are before it; nothing for one between words."""
-    found = next(((start, end) for start, end in words if start < place < end), None)
-    return ("", 0) if found is None else (source[found[0] : found[1]], place - found[0])
+    number = bisect_left(words, place, key=_start) - 1
+    if number < 0 or words[number][1] <= place:
+        return "", 0
+    return source[slice(*words[number])], place - words[number][0]
 
 
 def _trimmed(goal: tuple[int, int], words: Sequence[str], left: bool, right: bool) -> tuple[int, int]:
@@ -135,15 +141,18 @@ def _tree(outs: Sequence[Out]) -> tuple[list[tuple[int, int]], list[list[int]], 
     is inside, and those that are inside nothing."""
     partner = {n: n for n in range(len(outs))}
     open_: list[tuple[str, int]] = []
+    names: Counter[str] = Counter()
     for number, out in enumerate(outs):
         match = _TAG.match(out.text)
         if match is None or match[3]:
             continue
         if not match[1]:
             open_.append((match[2], number))
-        elif any(name == match[2] for name, _ in open_):
+            names[match[2]] += 1
+        elif names[match[2]]:
             while open_:
                 name, first = open_.pop()
+                names[name] -= 1
                 if name == match[2]:
                     partner[first], partner[number] = number, first
                     break
@@ -161,8 +170,17 @@ def _tree(outs: Sequence[Out]) -> tuple[list[tuple[int, int]], list[list[int]], 
 
 def _words(spans: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
     """Half-open range of the words that have characters between two places."""
-    low = sum(1 for _, last in spans if last <= start)
-    return low, max(low, sum(1 for first, _ in spans if first < end))
+    low = _before(spans, start)
+    return low, max(low, bisect_left(spans, end, key=_start))
+
+
+def _start(span: tuple[int, int]) -> int:
+    return span[0]
+
+
+def _before(spans: Sequence[tuple[int, int]], place: int) -> int:
+    """How many words end at a place or before it."""
+    return bisect_right(spans, place, key=lambda span: span[1])
 
 
 def _goal(
@@ -179,7 +197,7 @@ def _goal(
         found = [word for source, word in links if span[0] <= source < span[1]]
         if found:
             return min(found), max(found) + 1
-    at = span[0] if span is not None else sum(1 for _, last in froms if last <= place)
+    at = span[0] if span is not None else _before(froms, place)
     if at >= len(froms) or not tos:
         return len(tos), len(tos)
     after = [word for source, word in links if source == at]
@@ -190,8 +208,10 @@ def _goal(
 
 def _in_order(roots: Sequence[int], children: Sequence[Sequence[int]], placed: dict[int, tuple[int, int]]) -> list[int]:
     found: list[int] = []
-    for number in sorted(roots, key=lambda n: (placed[n], n)):
-        found += [number, *_in_order(children[number], children, placed)]
+    waiting = sorted(roots, key=lambda n: (placed[n], n), reverse=True)
+    while waiting:
+        found.append(waiting.pop())
+        waiting += sorted(children[found[-1]], key=lambda n: (placed[n], n), reverse=True)
     return found
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
 from tokenizers import Encoding
 from tokenizers import Tokenizer as Backend
 
-from regard.errors import UserError
+from regard.text.bounds import highest
 
 BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>\Z")
 SPACE = "▁"
@@ -22,30 +22,6 @@ def steps(part: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
     if part is None:
         return []
     return part[key] if part["type"] == "Sequence" else [part]
-
-
-GROWTH = 1000
-"""So many times longer may a normaliser make a text."""
-
-
-def check_growth(file: Any) -> None:
-    """UserError if the normaliser of a tokenizer.json could make any text longer without measure: each step alone may be
-    harmless, and forty that double a letter fill the memory."""
-    growth = 1
-    for step in _all_steps(file.get("normalizer") if isinstance(file, dict) else None):
-        content, pattern = step.get("content"), step.get("pattern")
-        if step.get("type") == "Replace" and isinstance(content, str):
-            told = pattern.get("String") if isinstance(pattern, dict) else None
-            growth *= max(1, -(-len(content) // max(len(told) if isinstance(told, str) else 1, 1)))
-    if growth > GROWTH:
-        raise UserError(f"its normaliser could make a text {growth:.3g} times longer, which no real one does")
-
-
-def _all_steps(part: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(part, dict):
-        yield part
-        for inner in part.get("normalizers") or ():
-            yield from _all_steps(inner)
 
 
 def piece_bytes(backend: Backend, file: dict[str, Any]) -> list[bytes] | None:
@@ -73,7 +49,7 @@ def piece_bytes(backend: Backend, file: dict[str, Any]) -> list[bytes] | None:
             whole[name] = step["content"]
     added = {token["content"] for token in file["added_tokens"]}
     table = []
-    for number in range(backend.get_vocab_size(with_added_tokens=True)):
+    for number in range(highest(file) + 1):
         name = backend.id_to_token(number)
         if name is not None and name not in added:
             for old, new in inside.items():

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
-from regard.files import write_text
+from regard.files import read_plain, write_text
+from regard.text.bounds import HOLES
 from regard.text.specials import CONFIG, read_config
 from regard.text.template import edged_template
-from regard.text.tokenizer import Tokenizer, Tokenizers, Tokens
+from regard.text.tokenizer import LARGEST, Tokenizer, Tokenizers, Tokens
 
 SOURCE, TARGET, VOCABULARY, TARGET_VOCABULARY = "source.spm", "target.spm", "vocab.json", "target_vocab.json"
 SPACE = "▁"
@@ -224,7 +225,7 @@ def spm_tokenizers(
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_plain(path, LARGEST)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
 
@@ -236,4 +237,6 @@ def _read(path: Path) -> dict[str, int]:
         raise UserError(f"{path}: is not JSON ({error})") from None
     if not isinstance(found, dict) or not found or not all(type(number) is int for number in found.values()):
         raise UserError(f"{path}: should be an object of pieces with their numbers")
+    if min(found.values()) < 0 or max(found.values()) > len(found) + HOLES:
+        raise UserError(f"{path}: has {len(found):,} pieces and numbers from {min(found.values())} to {max(found.values())}")
     return found

@@ -6,7 +6,8 @@ import codecs
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,11 +18,11 @@ from tokenizers import Tokenizer as Backend
 
 from regard.errors import UserError
 from regard.files import read_plain, write_text
+from regard.text.bounds import check_file, highest
 from regard.text.dropout import Segmenter
 from regard.text.pieces import (
     SPACE,
     between_spaces,
-    check_growth,
     numbered,
     one_character_each,
     piece_bytes,
@@ -64,6 +65,8 @@ class Tokenizer:
 
     def __init__(self, backend: Backend, dropout: float = 0.0, config: Mapping[str, Any] | None = None) -> None:
         backend.encode_special_tokens = True
+        if getattr(backend.model, "dropout", None):
+            backend.model.dropout = None  # of training: the library would go on leaving merges out at random
         self._file = json.loads(backend.to_str())
         backend.no_padding()
         backend.no_truncation()
@@ -72,7 +75,7 @@ class Tokenizer:
         self.config = None if config is None else dict(config)
         found = special_ids(backend, config)
         self.pad, self.unk, self.bos, self.eos, self.mask = (found[role] for role in ("pad", "unk", "bos", "eos", "mask"))
-        self.vocab_size: int = backend.get_vocab_size(with_added_tokens=True)
+        self.vocab_size = highest(self._file) + 1
         added = self._file["added_tokens"]
         self.extra: list[str] = [token["content"] for token in added if not token["special"]]
         self.template = self._template()
@@ -138,7 +141,8 @@ class Tokenizer:
         kept = [number for number in ids if not (skip_specials and number in self._silent)]
         self._check(kept)
         if self._pieces is None:
-            return self.backend.decode(kept, skip_special_tokens=skip_specials)
+            with _sound():
+                return self.backend.decode(kept, skip_special_tokens=skip_specials)
         text = b"".join(self._pieces[number] for number in kept).decode("utf-8", "replace")
         return text.removeprefix(" ") if self._strips else text
 
@@ -155,7 +159,8 @@ class Tokenizer:
         """The text as this tokenizer sees it, and as `decode` gives it back."""
         if self.backend.normalizer is None or not text:
             return text
-        normal = self.backend.normalizer.normalize_str(text)
+        with _sound():
+            normal = self.backend.normalizer.normalize_str(text)
         if any(step.get("pattern") == {"String": " "} for step in steps(self._file["normalizer"], "normalizers")):
             normal = normal.replace(SPACE, " ")
         return normal.removeprefix(" ") if self._prefixed else normal
@@ -190,7 +195,7 @@ class Tokenizer:
         config = read_config(path.parent)
         try:
             text = read_plain(path, LARGEST).decode("utf-8")
-            check_growth(json.loads(text))
+            check_file(json.loads(text))
             return cls(Backend.from_str(text), dropout, config)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
@@ -207,11 +212,16 @@ class Tokenizer:
             return edged_template(
                 self.bos if config.get("add_bos_token") else None, self.eos if config.get("add_eos_token") else None
             )
-        return read_template(self._file["post_processor"])
+        found = read_template(self._file["post_processor"])
+        for what, _ in (*found.single, *found.pair):
+            if not isinstance(what, str):
+                self._check(what)
+        return found
 
     def _encode(self, texts: Sequence[str]) -> list[Encoding]:
         try:
-            encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
+            with _sound():
+                encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
         except (UnicodeEncodeError, TypeError) as error:
             for number, text in enumerate(texts, 1):
                 if not isinstance(text, str):
@@ -331,6 +341,17 @@ class Tokenizers:
         separate = folder / "target_tokenizer.json"
         target = Tokenizer.open(separate) if separate.exists() else source
         return cls(source, target, shared=target is source)
+
+
+@contextmanager
+def _sound() -> Iterator[None]:
+    """Where the library may panic over a vocabulary that contradicts itself: that is a UserError."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise UserError(f"this tokenizer contradicts itself ({_one_line(error)})") from None
 
 
 def _one_line(error: BaseException) -> str:

@@ -21,6 +21,7 @@ from regard.batches import Batch, ordered
 from regard.errors import UserError
 from regard.layers.memory import keep_memory
 from regard.training import finish, parallel, ranks, resume, tasks
+from regard.training.adapt import too_long
 from regard.training.journal import Journal, Silence, draw
 from regard.training.optimizers import learning_rate
 from regard.training.output import RECIPE, alone
@@ -173,7 +174,9 @@ def _train(run: Run, bar: bool, resumed: bool) -> Result:
         if folder is None and recipe.training.batch_tokens == "auto":
             journal.say(f"token budget {run.fit_budget(partial(_try_budget, run)):,}, the largest that fits")
         journal.say(prepared.summary())
-        journal.say("\n".join([*run.notes, f"{run.weights()}; output {output}"]))
+        journal.say(
+            "\n".join([*too_long(run.stream.report, run.limits, prepared), *run.notes, f"{run.weights()}; output {output}"])
+        )
         if folder is not None:
             journal.say(f"going on after update {run.progress.step} from {folder}")
         with _Stop() as stop:

@@ -22,7 +22,7 @@ from regard.architecture import Model
 from regard.batches import Batch, ordered
 from regard.training.loop import steps
 from regard.training.parallel import blocks_of, checkpoint_activations
-from regard.training.prepare import Prepared, limits, prepare
+from regard.training.prepare import Prepared, prepare
 from regard.training.recipe import Recipe
 from regard.training.run import Run
 
@@ -124,7 +124,7 @@ def plan(recipe: Recipe, count: int = 8, prepared: Prepared | None = None) -> Pl
     with TemporaryDirectory() as folder:
         run = Run(recipe, prepared, Path(folder))
         some = [next(run.stream) for _ in range(4)]
-        longest = next(iter(ordered(prepared.train, run.stream.budget, objective=prepared.objective, limits=limits(recipe))))
+        longest = next(iter(ordered(prepared.train, run.stream.budget, objective=prepared.objective, limits=run.limits)))
         flops, tokens = _forward_flops(run, some)
         activations = _activations(run, [*some, longest])
         seconds, targets = _timed(run, count)

@@ -101,10 +101,11 @@ def cleaned(recipe: Recipe, pairs: list[Pair]) -> tuple[list[Pair], Report]:
     measured as both sides of a pair."""
     its = recipe.data.clean
     rules = Rules(its.drop_empty, False, its.drop_duplicates, None, None, None)
-    kept, report = clean([Pair(pair.source, pair.target or "-", pair.line) for pair in pairs], rules)
+    alone = not any(pair.target for pair in pairs)
+    kept, report = clean([Pair(pair.source, "-", pair.line) for pair in pairs] if alone else pairs, rules)
     if not kept:
         raise UserError(f"data.train: no text is left of {report.total} after cleaning; {'; '.join(report.lines())}")
-    return [Pair(pair.source, "" if pair.target == "-" else pair.target, pair.line) for pair in kept], report
+    return [Pair(pair.source, "", pair.line) for pair in kept] if alone else kept, report
 
 
 def labelled(recipe: Recipe, split: Split) -> list[Pair]:

@@ -95,9 +95,35 @@ def test_broken_markup_is_left_as_it_is() -> None:
         assert document.write([None] * len(document.segments)) == page
 
 
+def test_markup_behind_a_broken_reference_stays_markup() -> None:
+    """The parser of the standard library takes all that follows "&#" for text: the tags would have been escaped."""
+    page = "<p>Price &# <b>one</b>;</p><p>two</p>"
+    document = read(page)
+    assert [one.text for one in document.segments] == ["Price &# <g1>one</g1>;", "two"]
+    assert document.write(["Preis &# <g1>eins</g1>;", None]) == "<p>Preis &amp;# <b>eins</b>;</p><p>two</p>"
+
+
+@pytest.mark.parametrize("reference", ["&#" + "9" * 5000 + ";", "&#" + "0" * 5000 + "65;", "&#x110000;", "&#99999999999"])
+def test_references_to_no_character(reference: str) -> None:
+    """Numbers of thousands of digits are more than Python reads."""
+    page = f"<p title='{reference}'>a {reference}</p>"
+    (one,) = read(page).segments
+    assert one.text == ("a A" if "65" in reference else "a \ufffd")
+    assert len(read(page, attributes=True).segments) in (1, 2)
+
+
+def test_sections_that_are_none_are_comments() -> None:
+    for page in ("<p>a <![x[ b ]]> c</p>", "<![if !IE]><p>a</p><![endif]>", "<p>a<![x</p>"):
+        document = read(page)
+        assert document.write([None] * len(document.segments)) == page
+    document = read("<p>a\n<![ x]>\n b</p><p>c</p>")
+    assert [one.text for one in document.segments] == ["a <x1/> b", "c"]
+    assert document.write(["<x1/> d", "e"]) == "<p><![ x]> d</p><p>e</p>"
+
+
 BITS = ["<p>", "</p>", "<b>", "</b>", "<i>", "</i>", "<br>", "<code>", "</code>", "dog ", "cat", " ", "\n", "&amp;", "你好",
         "<!-- c -->", '<img alt="x y">', "<ul>", "<li>", "</li>", "&nbsp;", "<x1/>", "&lt;g1&gt;", "<a title='t'>", "</a>",
-        "1 < 2 "]  # fmt: skip
+        "1 < 2 ", "&#", "<![x[y]>", "&#99999999999;", "<!--", "<a"]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(BITS), max_size=14), st.booleans())

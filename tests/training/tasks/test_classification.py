@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,3 +81,14 @@ def test_the_folder_knows_the_names_and_answers_are_written_down(made: Callable[
     share = 100 * sum(a == b for a, b in zip(answers, right)) / 10
     assert result.scores["accuracy"]["value"] == pytest.approx(share)
     assert result.scores["accuracy"]["signature"] == "examples:10|classes:2"
+
+
+@pytest.mark.parametrize("kind", ["classification", "pairs", "tagging"])
+def test_examples_that_lose_their_ends_are_named(made: Callable[..., Recipe], kind: str) -> None:
+    """Validation and test examples are cut, never skipped; training ones where the recipe says so."""
+    said = prepare(made(kind, data={"max_length": 6})).summary()
+    assert "validation data: 12 of 12 examples cut, longer than 6 tokens: lines 2, 3, " in said
+    assert "training data" not in said
+    cut = made(kind, data={"max_length": 6}, training={"on_long": "cut"})
+    assert re.search(r"training data: (\d+) of \1 examples cut, longer than 6 tokens: lines ", prepare(cut).summary())
+    assert "cut" not in prepare(made(kind)).summary()

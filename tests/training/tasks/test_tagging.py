@@ -9,7 +9,7 @@ import pytest
 
 from regard.errors import UserError
 from regard.text.corpus import Pair
-from regard.text.tokenizer import Plan, train_tokenizer
+from regard.text.tokenizer import Plan, Tokenizer, train_tokenizer
 from regard.training.loop import train
 from regard.training.prepare import prepare
 from regard.training.recipe import Recipe
@@ -53,3 +53,11 @@ def test_spans_are_counted_where_tags_are_iob(made: Callable[..., Recipe], tmp_p
     lines = (tmp_path / "x" / "test.hyp").read_text(encoding="utf-8").split("\n")
     assert len(lines) == 11
     assert set(" ".join(lines).split()) <= {"B-N", "I-N", "O"}
+
+
+def test_a_word_that_a_tokenizer_drops_is_named(foreign: Callable[..., Path]) -> None:
+    """BERT's drops control characters: the tag of such a word once went with it, and those behind it moved up."""
+    tokenizer = Tokenizer.open(foreign("bert"))
+    assert pieces_of(Pair("hello world", "A B", 1), tokenizer, {"A": 0, "B": 1}, "x")
+    with pytest.raises(UserError, match="x, line 7: word 2 is nothing to this tokenizer"):
+        pieces_of(Pair("hello \u200b\u200c world", "A B A", 7), tokenizer, {"A": 0, "B": 1}, "x")

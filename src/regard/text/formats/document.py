@@ -6,7 +6,9 @@ What stands inside such a stretch and is no text (tags, code, links) is shown to
 
 from __future__ import annotations
 
+import html
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,6 +18,7 @@ Span = tuple[int, int]
 MARK = re.compile(r"</?g\d+>|<x\d+/>")
 """Neutral marks in the text of a segment."""
 _BORDER = "\0"
+_ZEROS, _BEYOND = re.compile(r"&#0+(?=\d)"), re.compile(r"&#[1-9]\d{7,}+;?")
 
 
 @dataclass(frozen=True)
@@ -71,16 +74,25 @@ def _pairs(pieces: Sequence[Piece]) -> dict[int, int]:
     """For the number of each piece of a pair that of the other: the nearest opening of the same name that is still open."""
     found: dict[int, int] = {}
     waiting: list[int] = []
+    names: Counter[str] = Counter()
     for number, piece in enumerate(pieces):
         if piece.kind == "open":
             waiting.append(number)
-        elif piece.kind == "close":
-            for place in range(len(waiting) - 1, -1, -1):
-                if pieces[waiting[place]].text == piece.text:
-                    found[number], found[waiting[place]] = waiting[place], number
-                    del waiting[place:]
-                    break
+            names[piece.text] += 1
+        elif piece.kind == "close" and names[piece.text]:
+            opening = waiting.pop()
+            names[pieces[opening].text] -= 1
+            while pieces[opening].text != piece.text:
+                opening = waiting.pop()
+                names[pieces[opening].text] -= 1
+            found[number], found[opening] = opening, number
     return found
+
+
+def unescaped(text: str) -> str:
+    """The text with the references of HTML as the characters that they name; numbers that name none, of any length, as
+    U+FFFD."""
+    return html.unescape(_BEYOND.sub("\ufffd", _ZEROS.sub("&#", text)) if "&#" in text else text)
 
 
 def cut(text: str) -> list[str]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from regard.errors import UserError
 from regard.text.formats.document import Document, Segment
 
 KEEP = (
-    r":[\w:.+-]+:`[^`]+`",
+    r":[\w:.+-]{1,80}:`[^`]+`",
     r"``[^`]+``",
     r"`[^`]*<[^<>`]+>`__?",
     r"\|[\w.-]+\|",
@@ -28,19 +29,23 @@ KEEP = (
 _LINE = re.compile(r"([^\r\n]*)(\r\n?|\n|\Z)")
 _FIELD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)[ \t]+(\".*\")[ \t]*\Z")
 _STRING = re.compile(r"\"(.*)\"[ \t]*\Z")
-_PLURALS = re.compile(r"nplurals\s*=\s*(\d+)")
-_EDGES = re.compile(r"\A(\n*)(.*?)(\n*)\Z", re.S)
+_PLURALS = re.compile(r"nplurals\s*=\s*(\d{1,9})")
 
 
 @dataclass
 class _Entry:
-    """fields: the value of each field by its name ("msgstr[1]"). places: the characters of its lines, the last line end not
-    among them. start: where the fields begin. flags: the place where the flags end, after "#,", if there are any."""
+    """pieces: the strings of each field by its name ("msgstr[1]"). places: the characters of its lines, the last line end
+    not among them. start: where the fields begin. flags: the place where the flags end, after "#,", if there are any."""
 
-    fields: dict[str, str] = field(default_factory=dict)
+    pieces: dict[str, list[str]] = field(default_factory=dict)
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
     start: int = 0
     flags: tuple[int, str] | None = None
+
+    @cached_property
+    def fields(self) -> dict[str, str]:
+        """The value of each field."""
+        return {name: "".join(strings) for name, strings in self.pieces.items()}
 
 
 def _polib() -> Any:
@@ -59,25 +64,25 @@ def _entries(source: str) -> Iterator[_Entry]:
         found, more = _FIELD.match(line), _STRING.match(line)
         if found:
             name = found[1]
-            if name in ("msgctxt", "msgid") and any(key.startswith("msgstr") for key in now.fields):
+            if name in ("msgctxt", "msgid") and any(key.startswith("msgstr") for key in now.pieces):
                 yield now
                 now = _Entry()
-            if not now.fields:
+            if not now.pieces:
                 now.start = start
-            now.fields[name] = polib.unescape(found[3][1:-1])
+            now.pieces[name] = [polib.unescape(found[3][1:-1])]
             now.places[name] = (start, end)
         elif more and name:
-            now.fields[name] += polib.unescape(more[1])
+            now.pieces[name].append(polib.unescape(more[1]))
             now.places[name] = (now.places[name][0], end)
         elif not line.strip() or line.startswith("#"):
-            if now.fields:
+            if now.pieces:
                 yield now
                 now, name = _Entry(), ""
             if line.startswith("#,"):
                 now.flags = (end, line)
         else:
             raise UserError(f"line {number} of the catalogue is no line of a .po file: {line[:40]!r}")
-    if now.fields:
+    if now.pieces:
         yield now
 
 
@@ -133,8 +138,8 @@ class Catalogue(Document):
 
 def _edged(text: str, source: str) -> str:
     """The text with as many line ends before and after it as the source has, which msgfmt asks for."""
-    before, _, after = _EDGES.match(source).groups()  # type: ignore[union-attr]
-    return before + text.strip("\n") + after
+    before, after = len(source) - len(source.lstrip("\n")), len(source) - len(source.rstrip("\n"))
+    return "\n" * before + text.strip("\n") + "\n" * after
 
 
 def _lines(name: str, text: str, end: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-from regard.text.formats.document import Document, Piece, Segment, segment
+from regard.text.formats.document import Document, Piece, Segment, segment, unescaped
 
 _WORDS = """
 a abbr acronym b bdi bdo big cite data del dfn em font i img ins label mark q rb rp rt ruby s small span strike strong sub
@@ -21,10 +21,8 @@ All that are not among the first two end a sentence."""
 _TEXTUAL = re.compile(
     r"""(?<![\w-])(?P<name>alt|title|placeholder|aria-label|label)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)')""", re.I
 )
-_META = re.compile(
-    r"""name\s*=\s*["']?(?:description|keywords|og:title|og:description)\b.*?content\s*=\s*"(?P<double>[^"]*)\"""",
-    re.I | re.S,
-)
+_META = re.compile(r"""name\s*=\s*["']?(?:description|keywords|og:title|og:description)\b""", re.I)
+_CONTENT = re.compile(r"""content\s*=\s*"(?P<double>[^"]*)\"""", re.I)
 _NO = re.compile(r"""\btranslate\s*=\s*["']?no\b|\bclass\s*=\s*("[^"]*\bnotranslate\b|'[^']*\bnotranslate\b)""", re.I)
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 
@@ -46,10 +44,30 @@ class _Events(HTMLParser):
         super().__init__(convert_charrefs=False)
         self.found: list[Event] = []
         self.lines = [0, *(match.end() for match in re.finditer("\n", text))]
-        self.feed(text)
+        self.unended = -1
+        last = text.rfind(">") + 1  # behind which nothing can be a tag: the parser would look for its end again and again
+        # References are text here, and the parser stumbles over some: over "&#" alone, or numbers of thousands of digits.
+        self.feed(text[:last].replace("&", "."))
         self.close()
+        self.found += [Event("text", last)] if last < len(text) else []
         for one, after in zip(self.found, [*self.found[1:], Event("", len(text))]):
             one.end = after.start
+
+    def parse_comment(self, i: int, report: bool = True) -> int:
+        """As the parser's own, which looks through all of the rest at each comment that has no end."""
+        left = len(self.rawdata) - i
+        found = -1 if left <= self.unended else super().parse_comment(i, report)
+        self.unended = left if found < 0 else self.unended
+        return found
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """As the parser's own; what is none is a comment up to the next >, as browsers have it."""
+        place = self.lineno, self.offset
+        try:
+            return super().parse_marked_section(i, report)
+        except AssertionError:
+            self.lineno, self.offset = place
+            return self.parse_bogus_comment(i, report)
 
     def _add(self, kind: str, name: str = "") -> None:
         line, column = self.getpos()
@@ -65,12 +83,6 @@ class _Events(HTMLParser):
         self._add("end", tag)
 
     def handle_data(self, data: str) -> None:
-        self._add("text")
-
-    def handle_entityref(self, name: str) -> None:
-        self._add("text")
-
-    def handle_charref(self, name: str) -> None:
         self._add("text")
 
     def handle_comment(self, data: str) -> None:
@@ -108,7 +120,7 @@ class _Reader:
         """Take an event, or an element that is passed over whole; gives the number of the next."""
         one = events[at]
         if one.kind == "text":
-            plain = _SPACE.sub(" ", html.unescape(self.text[one.start : one.end]))
+            plain = _SPACE.sub(" ", unescaped(self.text[one.start : one.end]))
             self.run.append(Piece("text", one.start, one.end, plain))
             return at + 1
         if one.kind == "other":
@@ -134,12 +146,15 @@ class _Reader:
 
     def _attributes(self, one: Event) -> None:
         raw = self.text[one.start : one.end]
-        found = [_META.search(raw)] if one.name == "meta" else _TEXTUAL.finditer(raw)
+        found: Iterable[re.Match[str] | None] = _TEXTUAL.finditer(raw)
+        if one.name == "meta":
+            told = _META.search(raw)
+            found = [_CONTENT.search(raw, told.end())] if told else []
         for match in found:
             group = match and ("double" if match["double"] is not None else "single")
             if match and group and match[group].strip():
                 start, end = (one.start + place for place in match.span(group))
-                made = segment([Piece("text", start, end, html.unescape(self.text[start:end]))])
+                made = segment([Piece("text", start, end, unescaped(self.text[start:end]))])
                 self.segments += [made] if made else []
 
     def _flush(self) -> None:
@@ -160,13 +175,18 @@ def _closing(events: list[Event], at: int) -> int:
     return len(events) - 1
 
 
+def _says_nothing(piece: Piece, text: str) -> bool:
+    return piece.text.isspace() if piece.kind == "text" else text.startswith("<!", piece.start)
+
+
 def _trimmed(run: list[Piece], text: str) -> list[Piece]:
     """The run without white space and comments at its ends."""
-    run = list(run)
-    while run and (run[0].text.isspace() if run[0].kind == "text" else text.startswith("<!", run[0].start)):
-        del run[0]
-    while run and (run[-1].text.isspace() if run[-1].kind == "text" else text.startswith("<!", run[-1].start)):
-        del run[-1]
+    first, after = 0, len(run)
+    while first < after and _says_nothing(run[first], text):
+        first += 1
+    while first < after and _says_nothing(run[after - 1], text):
+        after -= 1
+    run = run[first:after]
     if run and run[0].kind == "text":
         raw = text[run[0].start : run[0].end]
         lead = len(raw) - len(raw.lstrip(" \t\r\n\f"))

@@ -18,9 +18,9 @@ from regard.text.formats.document import Document, Piece, Segment, segment
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n|\Z)")
 _FRONT = re.compile(r"\A---[ \t]*\r?\n.*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.S)
-_LITERAL = re.compile(r"\[\^[^\]\s]+\]:?|\A\[[ xX]\](?=\s)")
+_LITERAL = re.compile(r"\[\^[^\[\]\s]+\]:?|\A\[[ xX]\](?=\s)")
 """Of extensions that are read as text: footnotes, boxes of task lists."""
-_TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*)[^>]*?(/?)>\Z", re.S)
+_TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*+)[^>]*?(/?)>\Z", re.S)
 _SPECIAL = re.compile(r"([\\`*_\[\]<]|~~|&(?=#?\w+;))")
 _BEGIN = re.compile(
     r"(?:#{1,6}(?=\s|\Z)|>|[-+](?=\s|\Z)|=+\s*\Z|-+\s*\Z|~~~|\||:?-+:?\s*\|)|(?P<number>\d{1,9})(?P<dot>[.)])(?=\s|\Z)"

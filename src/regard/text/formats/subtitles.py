@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.text.formats.document import Document, Piece, Segment, segment
+from regard.text.formats.document import Document, Piece, Segment, Span, segment, unescaped
 
 _LINE = re.compile(r"([^\r\n]*)(\r\n?|\n|\Z)")
 _TIME = re.compile(r"[ \t]*(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}[ \t]+-->[ \t]+(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}")
-_TAG = re.compile(r"<(/?)([A-Za-z][\w]*)[^<>]*>|<\d[\d:.]*>|\{[^{}\n]*\}")
+_TAG = re.compile(r"<(/?)([A-Za-z]\w*+)[^<>]*>|<\d[\d:.]*>|\{[^{}\n]*\}")
 _DIALOGUE = re.compile(r"[-–—][ \t]*(?=\S)")
 _ENDS = tuple('.!?…。！？"»”’)]♪:;')
 LONGEST = 42
@@ -119,18 +120,29 @@ def _wrapped(text: str, count: int, end: str, longest: int = LONGEST) -> str:
     tags = [match.span() for match in _TAG.finditer(text)]
     spaces = [match.span() for match in re.finditer(r" +", text)]
     breaks = spaces if len(spaces) >= count - 1 else [(place, place) for place in range(1, len(text))]
-    breaks = [span for span in breaks if not any(first < span[1] and span[0] < last for first, last in tags)]
+    breaks = [span for span in breaks if not _within(span, tags)]
     breaks = [span for span in breaks if text[span[1] : span[1] + 1] not in "-–—"]  # which would be another speaker
     lines, at = [], 0
     for left in range(count, 1, -1):
         goal = at + (len(text) - at) / left
-        later = [span for span in breaks if span[0] > at]
-        if not later:
+        first = bisect_right(breaks, at, key=_begin)
+        if first == len(breaks):
             break
-        best = min(later, key=lambda span: abs(span[0] - goal))
+        near = max(bisect_left(breaks, goal, key=_begin), first)
+        best = min(breaks[max(near - 1, first) : near + 1], key=lambda span: abs(span[0] - goal))
         lines.append(text[at : best[0]])
         at = best[1]
     return end.join([*lines, text[at:]])
+
+
+def _begin(span: Span) -> int:
+    return span[0]
+
+
+def _within(span: Span, tags: Sequence[Span]) -> bool:
+    """Whether one of the tags, which are in order, shares characters with a range."""
+    place = bisect_left(tags, span[1], key=_begin) - 1
+    return place >= 0 and tags[place][1] > span[0]
 
 
 def _pieces(unit: Sequence[_Line], escaped: bool) -> list[Piece]:
@@ -151,7 +163,7 @@ def _pieces(unit: Sequence[_Line], escaped: bool) -> list[Piece]:
 
 def _text(line: _Line, start: int, end: int, escaped: bool) -> list[Piece]:
     raw = line.text[start - line.start : end - line.start]
-    return [Piece("text", start, end, html.unescape(raw) if escaped else raw)] if raw else []
+    return [Piece("text", start, end, unescaped(raw) if escaped else raw)] if raw else []
 
 
 def _segments(source: str, escaped: bool) -> list[Segment]:

@@ -72,21 +72,38 @@ def prepare_classes(recipe: Recipe, cache: Path, its: Kind) -> Prepared:
     labels = labels_of((name for pair in train for name in its.classes(pair)), recipe, start)
     longest = recipe.data.max_length
     short = longest if recipe.training.on_long == "cut" else None
+    splits = [(train, short, "training data"), (valid, longest, "validation data"), (test, longest, "test data")]
+    made = [its.encode(pairs, tokenizer, labels, most, name) if pairs else None for pairs, most, name in splits]
+    learned, checked, tested = made
+    assert learned is not None
+    assert checked is not None
     return Prepared(
-        train=its.encode(train, tokenizer, labels, short, "training data"),
-        valid=its.encode(valid, tokenizer, labels, longest, "validation data"),
+        train=learned,
+        valid=checked,
         valid_pairs=[],
         test_pairs=[],
         tokenizers=tokenizers,
         report=report,
         name=recipe.data.name or str(recipe.data.train),
-        notes=report.lines() if report.kept < report.total else [],
-        test=its.encode(test, tokenizer, labels, longest, "test data") if test else None,
+        notes=[*(report.lines() if report.kept < report.total else []), *cut_notes(made, longest)],
+        test=tested,
         objective=its.objective(tokenizer.pad or 0),
         given={"head": its.head, "classes": len(labels)},
         labels=labels,
         start=start,
     )
+
+
+def cut_notes(splits: Iterable[TokenisedPairs | None], longest: int) -> list[str]:
+    """What is said of examples that lost their ends."""
+    said = []
+    for data in splits:
+        if data is not None and data.cut:
+            lines = ", ".join(map(str, data.cut[:10])) + (", …" if len(data.cut) > 10 else "")
+            said.append(
+                f"{data.name}: {len(data.cut)} of {len(data)} examples cut, longer than {longest} tokens: lines {lines}"
+            )
+    return said
 
 
 def labels_of(found: Iterable[str], recipe: Recipe, start: Start | None) -> list[str]:
@@ -111,14 +128,18 @@ def _encoded(
     first = tokenizer.encode_batch([half[0] for half in halves])
     second = tokenizer.encode_batch([half[1] for half in halves]) if len(halves[0]) > 1 else [None] * len(first)
     numbers = {label: number for number, label in enumerate(labels)}
-    sources, targets = [], []
+    sources, targets, cut = [], [], []
     for pair, one, two in zip(pairs, first, second):
         if pair.target not in numbers:
             raise UserError(f"{name}, line {pair.line}: the class {pair.target!r} is not in the training data")
         ids, segments = tokenizer.wrap(*shortened(one, two, tokenizer, longest))
+        if len(ids) < len(one) + len(two or ()) + tokenizer.template.added(two is not None):
+            cut.append(pair.line)
         sources.append(ids)
         targets.append([numbers[pair.target], *segment_counts(segments)])
-    return TokenisedPairs.from_ids(sources, targets, [pair.line for pair in pairs], name)
+    made = TokenisedPairs.from_ids(sources, targets, [pair.line for pair in pairs], name)
+    made.cut = cut
+    return made
 
 
 def shortened(

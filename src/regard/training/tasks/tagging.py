@@ -44,17 +44,20 @@ def _encoded(
 ) -> TokenisedPairs:
     """Sentences with their marks; target: for each token its class + 1, or 0."""
     numbers = {label: number for number, label in enumerate(labels)}
-    sources, targets = [], []
+    sources, targets, cut = [], [], []
     for pair in pairs:
         ids, classes = pieces_of(pair, tokenizer, numbers, name)
-        if longest is not None:
-            room = max(longest - tokenizer.template.added(), 0)
+        room = len(ids) if longest is None else max(longest - tokenizer.template.added(), 0)
+        if len(ids) > room:
+            cut.append(pair.line)
             ids, classes = ids[:room], classes[:room]
         before = len(tokenizer.template.before())
         whole = tokenizer.wrap(ids)[0]
         sources.append(whole)
         targets.append([0] * before + classes + [0] * (len(whole) - before - len(classes)))
-    return TokenisedPairs.from_ids(sources, targets, [pair.line for pair in pairs], name)
+    made = TokenisedPairs.from_ids(sources, targets, [pair.line for pair in pairs], name)
+    made.cut = cut
+    return made
 
 
 def pieces_of(pair: Pair, tokenizer: Tokenizer, numbers: dict[str, int], name: str) -> tuple[list[int], list[int]]:
@@ -65,6 +68,10 @@ def pieces_of(pair: Pair, tokenizer: Tokenizer, numbers: dict[str, int], name: s
     for number, (tag, pieces) in enumerate(zip(pair.target.split(), _words(words, tokenizer))):
         if tag not in numbers:
             raise UserError(f"{name}, line {pair.line}: the tag {tag!r} of word {number + 1} is not in the training data")
+        if not pieces:
+            raise UserError(
+                f"{name}, line {pair.line}: word {number + 1} is nothing to this tokenizer, so its tag has no place"
+            )
         ids += pieces
         classes += [numbers[tag] + 1, *[0] * (len(pieces) - 1)][: len(pieces)]
     return ids, classes
