@@ -21,7 +21,8 @@ def by(rows, **changed):
 
 def test_the_verdict_follows_from_the_rows(ladder_rows):
     assert verdict_of(judge(by(ladder_rows))) == "holds"
-    assert verdict_of(judge(by(ladder_rows, transformer={"low_dot": -1.0}))) == "not_as_written"
+    assert verdict_of(judge(by(ladder_rows, transformer={"low_dot": -1.0}))) == "holds_with_limits"
+    assert verdict_of(judge(by(ladder_rows, transformer={"low_fixed": -1.0}))) == "not_as_written"
     assert verdict_of(judge(by(ladder_rows, fixed={"bleu0": 3.0}))) == "inconclusive", "nothing was learned"
     assert verdict_of(judge(by(ladder_rows, dot={"minutes": 40.0}))) == "inconclusive", "unequal budgets"
 
