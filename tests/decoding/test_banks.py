@@ -164,11 +164,11 @@ def test_what_does_not_fit_the_limit_is_begun_and_not_kept(table) -> None:
 
 
 def test_banks_take_turns_and_the_best_of_all_comes_first() -> None:
-    needs = dict(enumerate([2, 2, 2, 1, 0, 0, 1]))
-    assert _shared(list(needs), needs, set(), 3, False) == [0, 3, 4]
-    assert _shared(list(needs), needs, set(), 5, False) == [0, 1, 3, 4, 5]
-    assert _shared(list(needs), needs, {4}, 2, False) == [4, 0, 5]
-    assert _shared(list(needs), needs, {4}, 2, True) == [4, 5]
+    needs, none, one = [2, 2, 2, 1, 0, 0, 1], [False] * 7, [n == 4 for n in range(7)]
+    assert _shared(needs, none, 3, False) == [0, 3, 4]
+    assert _shared(needs, none, 5, False) == [0, 1, 3, 4, 5]
+    assert _shared(needs, one, 2, False) == [4, 0, 5]
+    assert _shared(needs, one, 2, True) == [4, 5]
 
 
 def test_demands_and_beginnings_side_by_side() -> None:

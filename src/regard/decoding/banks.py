@@ -152,10 +152,11 @@ class Tracker:
                 if not any(self._need(stages[at // columns], tokens[at]) for at in near):
                     continue  # nothing is needed by any of them: the best are what would be chosen
             found.update(at for beam in range(width) for at in range(beam * columns + count, (beam + 1) * columns))
-            ranked = sorted((-scores[at], at) for at in found if at < len(tokens) and scores[at] > -math.inf)
-            order = [at for _, at in ranked]
-            needs = {at: self._need(stages[at // columns], tokens[at]) for at in order}
-            kept = _shared(order, needs, {at for at in order if tokens[at] == self.eos}, count // 2, last)
+            order = sorted(
+                (at for at in found if at < len(tokens) and scores[at] > -math.inf), key=lambda at: (-scores[at], at)
+            )
+            needs = [self._need(stages[at // columns], tokens[at]) for at in order]
+            kept = [order[n] for n in _shared(needs, [tokens[at] == self.eos for at in order], count // 2, last)]
             rows.append(sentence)
             chosen.append([*kept, *[-1] * (count - len(kept))])
         if rows:
@@ -191,24 +192,27 @@ class Tracker:
             its[tokens] = kept
 
 
-def _shared(found: list[int], needs: dict[int, int], ends: set[int], width: int, last: bool) -> list[int]:
-    """Of candidates, best first: those that end, among the first `width` that need nothing; then `width` that go on.
-    An end mark that comes too early is taken only where nothing else is left."""
+def _shared(needs: Sequence[int], ends: Sequence[bool], width: int, last: bool) -> list[int]:
+    """Numbers of candidates, which come best first: those that end, among the first `width` that need nothing; then `width`
+    that go on. An end mark that comes too early is taken only where nothing else is left."""
     if last:
-        least = min((needs[at] for at in found), default=0)
-        return [at for at in found if needs[at] == least][:width]
-    complete = [at for at in found if needs[at] == 0][:width]
+        least = min(needs, default=0)
+        return [n for n, need in enumerate(needs) if need == least][:width]
+    complete = [n for n, need in enumerate(needs) if need == 0][:width]
     banks: dict[int, list[int]] = {}
-    for at in found:
-        if at not in ends:
-            banks.setdefault(needs[at], []).append(at)
-    order = {at: number for number, at in enumerate(found)}
+    for n, need in enumerate(needs):
+        if not ends[n]:
+            banks.setdefault(need, []).append(n)
     turns: list[int] = []
-    rank = 0
-    while len(turns) < width and any(len(bank) > rank for bank in banks.values()):
-        turn = [banks[need][rank] for need in sorted(banks) if len(banks[need]) > rank]
-        first = min(turn, key=lambda at: order[at])
-        turns += [first, *(at for at in turn if at != first)]
-        rank += 1
-    finished = complete if turns or ends.intersection(complete) else found[:width]
-    return [*(at for at in finished if at in ends), *sorted(turns[:width], key=lambda at: order[at])]
+    ordered = [banks[need] for need in sorted(banks)]
+    for rank in range(width):
+        turn = [bank[rank] for bank in ordered if len(bank) > rank]
+        if not turn or len(turns) >= width:
+            break
+        first = min(turn)
+        turns.append(first)
+        turns += [n for n in turn if n != first]
+    finished = [n for n in complete if ends[n]]
+    if not turns and not finished:
+        finished = [n for n in range(min(width, len(needs))) if ends[n]]
+    return finished + sorted(turns[:width])

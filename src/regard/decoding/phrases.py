@@ -89,6 +89,7 @@ class Stage:
         self.worst = rules.count(_Seen(seen.met, (), SPACED, WIDE)) if seen.active else self.missing
         self.ends = self.missing == 0 and not self.held and not seen.rest
         self._next: dict[int, Stage] = {}
+        self._idle: dict[tuple[int, int], Stage] | None = None if seen.active or seen.rest else {}
         self._advance: list[int] | None = None
         self.blocked: dict[str, Any] = {}
 
@@ -96,7 +97,18 @@ class Stage:
         """The stage when this token is written."""
         found = self._next.get(token)
         if found is None:
-            found = self._next[token] = self.rules.move(self.seen, token)
+            found = self._next[token] = self._after(token)
+        return found
+
+    def _after(self, token: int) -> Stage:
+        """Most tokens have nothing to do with phrases: all that counts of them is how they end."""
+        rules = self.rules
+        if self._idle is None or token in rules.touching or token >= len(rules.lexicon.texts):
+            return rules.move(self.seen, token)
+        ending = rules.lexicon.ending(token)
+        found = self._idle.get(ending)
+        if found is None:
+            found = self._idle[ending] = rules.move(self.seen, token)
         return found
 
     @property
@@ -117,6 +129,8 @@ class Stage:
         """Tokens that complete a forbidden phrase, "last": also those after which its word might go on, "alone": these too,
         but not if they bring required phrases nearer. What `held` forbids (all of `Lexicon.outside`) is not listed."""
         rules, found = self.rules, set()
+        if rules.required == len(rules.patterns):
+            return []
         for number in range(rules.required, len(rules.patterns)):
             body, places = rules.patterns[number].body, [p for n, p in self.seen.active if n == number]
             found.update(token for place in places if place < len(body) for token in rules.lexicon.starting(body[place:]))
@@ -151,7 +165,8 @@ class Rules:
         self._whole = [min(self.patterns[n].fewest for n in members) for members in self.groups]
         self.patterns += [pattern_of(lexicon, phrase) for phrase in forbid]
         self._holding: dict[int, list[int]] = {}
-        self.touching = frozenset[int]().union(*(lexicon.touching(pattern.body) for pattern in self.patterns))
+        self._near = [lexicon.touching(pattern.body) for pattern in self.patterns]
+        self.touching = lexicon.silent.union(*self._near)
         self._stages: dict[tuple[_Seen, bool], Stage] = {}
 
     def __bool__(self) -> bool:
@@ -198,14 +213,12 @@ class Rules:
         text = self.lexicon.texts[token] if token < len(self.lexicon.texts) else b""
         if not text:
             return self._stage(seen, False)
-        if not seen.active and not seen.rest and token not in self.touching:  # most tokens have nothing to do with phrases
-            return self._stage(_Seen(seen.met, (), *self.lexicon.ending(token)), False)
         met, active, broken = set(seen.met), set(), False
         for number, pattern in enumerate(self.patterns):
             required = number < self.required
-            if required and self.owner[number] in met:
-                continue
             begun = [place for which, place in seen.active if which == number]
+            if (not begun and token not in self._near[number]) or (required and self.owner[number] in met):
+                continue
             whole, places = _read(pattern, begun, seen.last, text)
             if whole and required:
                 met.add(self.owner[number])

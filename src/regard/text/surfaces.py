@@ -132,12 +132,13 @@ class Lexicon:
         return found
 
     def touching(self, body: bytes) -> frozenset[int]:
-        """Ids after which some of this text may stand, if none did before: those that end with its first byte or hold its
-        first two (more than need be, but none is missing)."""
-        start = body[:2]
-        found = self._touching.get(start)
+        """Ids after which some of this text may stand, if none did before: those that hold it, or end with its beginning."""
+        found = self._touching.get(body)
         if found is None:
-            found = self._touching[start] = frozenset([*self._last.get(start[:1], ()), *self.holding(start)])
+            begun = tuple(body[:size] for size in range(1, len(body)))
+            near = (*self._last.get(body[:1], ()), *self.holding(body[:2]))
+            found = frozenset(n for n in near if body in self.texts[n] or self.texts[n].endswith(begun))
+            self._touching[body] = found
         return found
 
     @cached_property
@@ -152,6 +153,11 @@ class Lexicon:
         for number, text in enumerate(self.texts):
             found.setdefault(text[-1:], []).append(number)
         return found
+
+    @cached_property
+    def silent(self) -> frozenset[int]:
+        """Ids that add nothing to a text."""
+        return frozenset(number for number, text in enumerate(self.texts) if not text)
 
     @cached_property
     def outside(self) -> list[int]:
