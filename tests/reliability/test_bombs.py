@@ -18,7 +18,7 @@ from regard.documents import LOOKS, DocumentJob
 from regard.text.formats.document import MARK
 from regard.text.kept import KINDS, find, pattern, put_back, take_out
 
-SIZE = 120_000
+SIZE = 80_000
 """Characters; what looks at each of them for each of them takes minutes."""
 
 
@@ -47,7 +47,7 @@ DOCUMENTS = {
     "a cue of many lines": ("srt", CUE.format(times("<i>wo rd</i>\n"))),
     "a cue of many speakers": ("srt", CUE.format(times("- a word\n"))),
     "a name of a tag": ("markdown", "a <" + times("a") + ' b=">">x'),
-    "footnotes without end": ("markdown", times("[^")),
+    "footnotes without end": ("markdown", times("[^", 30_000)),
     "brackets": ("markdown", times("[", 20_000)),
     "stars": ("markdown", times("*a ", 30_000)),
     "line ends": ("po", HEAD.format(2) + 'msgid "a' + times("\\n") + 'b"\nmsgstr ""\n'),

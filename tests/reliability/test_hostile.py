@@ -177,7 +177,7 @@ def normaliser(path: Path, steps: list[dict[str, Any]]) -> None:
 def test_normalisers_that_double_forty_times(tmp_path: Path) -> None:
     step = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
     normaliser(tmp_path / "tokenizer.json", [step] * 40)
-    refused(lambda: Tokenizer.open(tmp_path), "its normaliser could make a text 1.1e\\+12 times longer")
+    refused(lambda: Tokenizer.open(tmp_path), "its normaliser could make a text more than 1,000 times longer")
     normaliser(tmp_path / "tokenizer.json", [step, {"type": "Prepend", "prepend": "b"}])
     assert Tokenizer.open(tmp_path).normalize("a") in ("baa", "aa")
 

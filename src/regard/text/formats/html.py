@@ -205,10 +205,10 @@ class Page(Document):
     def encode(self, one: Segment, parts: Sequence[str]) -> Sequence[str]:
         raw = self.source[one.start : one.end]
         quoted = one.start > 0 and self.source[one.start - 1] in "\"'" and self.source[one.end : one.end + 1] in ('"', "'")
-        found = list(parts)
+        found, spaced = list(parts), "&nbsp;" in raw
         for place in range(0, len(found), 2):
             text = html.escape(found[place], quote=quoted)
-            found[place] = text.replace("\xa0", "&nbsp;") if "&nbsp;" in raw else text
+            found[place] = text.replace("\xa0", "&nbsp;") if spaced else text
         return found
 
 

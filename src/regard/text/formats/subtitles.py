@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from regard.text.formats.document import Document, Piece, Segment, Span, segment, unescaped
 
@@ -68,6 +69,11 @@ class Subtitles(Document):
 
     escaped: bool = False
 
+    @cached_property
+    def end(self) -> str:
+        """How lines end."""
+        return "\r\n" if "\r\n" in self.source else "\n"
+
     def encode(self, one: Segment, parts: Sequence[str]) -> Sequence[str]:
         texts = [
             html.escape(text, quote=False) if self.escaped and number % 2 == 0 else text for number, text in enumerate(parts)
@@ -83,8 +89,7 @@ class Subtitles(Document):
         if not all(_TAG.sub("", cue).strip() for cue in cues):
             cues = _shared("".join(texts[n] for n in range(len(texts)) if texts[n] not in raws), len(cues))
         counts = [len(re.findall(r"\r\n?|\n", part)) + 1 for part in self._cues_of(one)]
-        end = "\r\n" if "\r\n" in self.source else "\n"
-        shown = [_wrapped(cue.strip(), count, end) for cue, count in zip(cues, counts)]
+        shown = [_wrapped(cue.strip(), count, self.end) for cue, count in zip(cues, counts)]
         return [part for pair in zip(shown, [*raws, ""]) for part in pair]
 
     def frame(self) -> str:
