@@ -23,6 +23,8 @@ NAMES = {
     "flags": "precision and recall of flags on faults planted in translations",
     "gpu": "training, packing, decoding and attention on a GPU, in at most eight minutes",
     "corpus": "millions of pairs prepared and trained on: memory, and how fast pairs come",
+    "growth": "time and memory against the length of sentences, model size, corpus size and ranks, and their slopes",
+    "plan": "what `regard plan` forecasts for ranks beside what they need",
     "tables": "write the figures of JSON files into the pages of the documentation",
 }
 

@@ -1,19 +1,24 @@
 """Figures from JSON into the pages: `python -m benchmarks tables benchmarks/results/*.json`.
 
 A page keeps a table between `<!-- figures: NAME -->` and `<!-- end -->`; NAME is the file's without its ending. Both
-languages are written, and for training and decoding a plot that both show, docs/pictures/NAME.svg.
+languages are written, and for training and decoding a plot that both show, docs/pictures/NAME.svg. A benchmark that has a
+`table` of its own, and a `plot`, is shown by these.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import ROOT
 
+Table = Callable[[dict[str, Any], str], str]
+Plot = Callable[[dict[str, Any], Path], None]
 WORDS = {
     "system": "系统",
     "target tokens/s": "目标词元/秒",
@@ -75,9 +80,17 @@ def _about(report: dict[str, Any], language: str) -> str:
     return f"\n{told}" + (semicolon + versions if versions else "") + f"{stop}\n"
 
 
+def shown(report: dict[str, Any]) -> tuple[Table, Plot | None]:
+    """How a report becomes a table, and a picture if it has one: as its benchmark does it, or as systems side by side."""
+    own = importlib.import_module(f"benchmarks.{report['benchmark']}") if "benchmark" in report else None
+    if hasattr(own, "table"):
+        return own.table, getattr(own, "plot", None)
+    return table, plot if report.get("benchmark") in ("train", "decode") else None
+
+
 def reports(name: str, document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The reports with systems that a document holds, by the name of their place in a page."""
-    if "systems" in document:
+    if "systems" in document or shown(document)[0] is not table:
         return {name: document}
     return {f"{name}-{task}": document | its for task, its in document.get("tasks", {}).items()}
 
@@ -121,17 +134,17 @@ def main(arguments: list[str]) -> int:
     for path in options.files:
         document = json.loads(path.read_text(encoding="utf-8"))
         for name, report in reports(path.stem, document).items():
-            drawn = report.get("benchmark") in ("train", "decode")
-            picture = f"\n![{name}](../pictures/{name}.svg)\n" if drawn else ""
+            tell, draw = shown(report)
+            picture = f"\n![{name}](../pictures/{name}.svg)\n" if draw else ""
             pages = [page for language in ("en", "zh") for page in sorted((options.docs / language).glob("*.md"))]
             placed = [
-                write(page, name, table(report, page.parent.name) + _about(report, page.parent.name) + picture)
+                write(page, name, tell(report, page.parent.name) + _about(report, page.parent.name) + picture)
                 for page in pages
             ]
             if not any(placed):
                 print(f"{name}: no page has a place for it")
                 continue
-            if drawn:
+            if draw:
                 (options.docs / "pictures").mkdir(exist_ok=True)
-                plot(report, options.docs / "pictures" / f"{name}.svg")
+                draw(report, options.docs / "pictures" / f"{name}.svg")
     return 0

@@ -198,3 +198,72 @@ def test_cases_of_constraints(bench: Any) -> None:
     assert constraints.kept(found, ["un grand chien"]) == (2, 2)
     assert constraints.kept(found, ["un petit chien"]) == (2, 0)
     assert constraints.phrases("a, b c", 2) == ["b c"]
+
+
+def test_slopes_are_those_of_powers(bench: Any) -> None:
+    growth = bench("growth")
+    x = [10.0, 20.0, 40.0, 80.0]
+    exact = growth.slope(x, [3 * one**2 for one in x])
+    assert exact["slope"] == pytest.approx(2.0)
+    assert (exact["low"], exact["high"]) == pytest.approx((2.0, 2.0))
+    bent = growth.slope(x, [one + one**2 / 40 for one in x])
+    assert bent["low"] < bent["slope"] < bent["high"]
+    assert growth.slope(x[:2], x[:2]) is None
+    assert growth.slope(x, [0.0, -1.0, 1.0, 2.0]) is None
+
+
+def test_growth_becomes_a_table_and_a_picture_in_both_languages(bench: Any, tmp_path: Path) -> None:
+    growth, tables = bench("growth"), bench("tables")
+    runs = {size: [{"x": size, "seconds": size / 1000, "mib": 0.0 if size == 8 else size}] for size in (8, 16, 32, 64)}
+    report: dict[str, Any] = {"benchmark": "growth", "machine": {"cpu": "Two", "cores": 2, "torch": "2.13"}}
+    report["axes"] = {name: growth.grown(runs) for name in growth.AXES}
+    for language in ("en", "zh"):
+        (tmp_path / language).mkdir()
+        (tmp_path / language / "scale.md").write_text("<!-- figures: growth -->\n<!-- end -->\n", encoding="utf-8")
+    (tmp_path / "growth.json").write_text(json.dumps(report), encoding="utf-8")
+    assert tables.main([str(tmp_path / "growth.json"), "--docs", str(tmp_path)]) == 0
+    page = (tmp_path / "en" / "scale.md").read_text(encoding="utf-8")
+    line = "| training, one pair of sentences | 8–64 tokens | 0.008–0.064 | 1.00 (1.00 – 1.00), 1.00 → 1.00 | 0–64 MiB |"
+    assert line in page
+    assert "进程" in (tmp_path / "zh" / "scale.md").read_text(encoding="utf-8")
+    assert (tmp_path / "pictures" / "growth.svg").read_text(encoding="utf-8").count("tokens") > 0
+
+
+def test_forecasts_and_large_corpora_become_tables(bench: Any) -> None:
+    numbers = {"median": 2e6, "min": 1e6, "max": 3e6}
+    its = {"forecast": numbers, "measured": numbers, "ratio": dict.fromkeys(numbers, 1.0)}
+    page = bench("plan").table({"ways": {"ddp": {"memory": its, "seconds": its}}}, "en")
+    assert "| ddp | 2.0 MB | 2.0 MB | 1.00 (1.00–1.00) | 2000000.000 |" in page
+    part = {"prepare": {"seconds": 2.0, "mib": 300.0}, "train": {"mib": 500.0, "target_per_second": 1000.0}}
+    report = {"pairs": 10**7, "few": part, "all": part, "pairs_per_second": 5e6, "more_mib": 10.0, "times_training": 20.0}
+    assert "| 10,000,000 | 2 | 300 MiB | 500 MiB | 1,000 |" in bench("corpus").table(report, "zh")
+
+
+@pytest.mark.slow
+def test_growth_is_measured(tmp_path: Path) -> None:
+    small = ["--lengths", "8,16,32", "--written", "4,8", "--widths", "32,64", "--pairs", "200,400", "--ranks", "1,2"]
+    small += ["--rounds", "1", "--updates", "1", "--folder", str(tmp_path), *SHARED]
+    found = run("growth", *small, "--json", str(tmp_path / "growth.json"))
+    assert set(found["axes"]) == {"length", "written", "weights", "held", "streamed", "ddp", "fsdp"}
+    assert found["left_out"] == []
+    for its in found["axes"].values():
+        assert all(point["seconds"]["median"] > 0 for point in its["points"])
+    assert found["axes"]["length"]["seconds"]["low"] <= found["axes"]["length"]["seconds"]["slope"]
+
+
+SHARED = [part for one in ("data.max_pairs=300", "model.d_model=16", "model.num_layers=1") for part in ("--set", one)]
+
+
+@pytest.mark.slow
+def test_forecasts_are_compared_with_ranks() -> None:
+    found = run("plan", "--rounds", "1", "--updates", "1", *SHARED)
+    assert set(found["ways"]) == {"ddp", "ddp + checkpointing", "fsdp", "fsdp + checkpointing"}
+    for way in found["ways"].values():
+        assert all(its["measured"]["median"] > 0 and its["forecast"]["median"] > 0 for its in way.values())
+
+
+@pytest.mark.slow
+def test_a_large_corpus_is_measured(tmp_path: Path) -> None:
+    found = run("corpus", "--pairs", "400", "--updates", "2", "--folder", str(tmp_path))
+    assert found["all"]["train"]["mib"] > 0
+    assert set(found["reached"]) == {"preparation", "training", "pipeline"}

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,36 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 def test_shell_scripts_are_sound(path: Path) -> None:
     assert os.access(path, os.X_OK)
     subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+STUBS = {
+    "scontrol": 'if [ "$1" = show ]; then printf "node1\\nnode2\\n"; else echo "scontrol $*" >> "$LOG"; fi',
+    "srun": 'shift; exec "$@"',
+    "torchrun": 'sleep 60 & trap "echo saved >> $LOG; kill $!; exit 0" TERM; sleep 0.3; echo "$*" >> "$LOG"; wait',
+}
+"""What a cluster would have, writing down how it was called; the training waits until it is told to save."""
+
+
+def test_the_slurm_script_saves_before_its_time_is_over_and_goes_back_into_the_queue(tmp_path: Path) -> None:
+    log, bin_ = tmp_path / "log", tmp_path / "bin"
+    bin_.mkdir()
+    for name, code in STUBS.items():
+        (bin_ / name).write_text(f"#!/bin/bash\n{code}\n", encoding="utf-8")
+        (bin_ / name).chmod(0o755)
+    job = {"SLURM_JOB_NODELIST": "node[1-2]", "SLURM_NNODES": "2", "SLURM_JOB_ID": "77", "SLURM_GPUS_ON_NODE": "4"}
+    environment = {**os.environ, **job, "LOG": str(log), "PATH": f"{bin_}:{os.environ['PATH']}"}
+    line = ["bash", str(EXAMPLES / "slurm.sh"), "toy", "runs/toy", "training.max_steps=3"]
+    process = subprocess.Popen(line, env=environment)
+    while not log.exists() or "--resume" not in log.read_text(encoding="utf-8"):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.terminate()
+    process.wait(30)
+    began, saved, queued = log.read_text(encoding="utf-8").splitlines()
+    assert "--nnodes 2 --nproc-per-node 4" in began
+    assert "--rdzv-id 77 --rdzv-endpoint node1:29500 -m regard train toy output=runs/toy" in began
+    assert began.endswith("training.max_steps=3 --resume")
+    assert (saved, queued) == ("saved", "scontrol requeue 77")
 
 
 def test_the_machines_are_read() -> None:

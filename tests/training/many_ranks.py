@@ -1,15 +1,13 @@
 """What tests of several processes let torchrun run: a few updates of toy recipes in many settings, one launch for all.
 
-`python -m torch.distributed.run … many_ranks.py FOLDER` trains each of VARIANTS and writes FOLDER/ranks-N.json, N the number
-of processes; without torchrun there is one.
+`python forked.py COUNT 0 many_ranks.py FOLDER` trains each of VARIANTS, and what else there is, and writes
+FOLDER/ranks-N.json for N processes; with names of variants only those, into FOLDER/few-N.json.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import sys
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -20,6 +18,7 @@ from torch.distributed._tools.mem_tracker import MemTracker
 
 from regard.batches import Stream, ordered
 from regard.training import machines, parallel, ranks
+from regard.training.journal import read_log
 from regard.training.loop import forward_backward, steps, train
 from regard.training.plan import plan
 from regard.training.prepare import prepare
@@ -35,6 +34,8 @@ VARIANTS: dict[str, tuple[str, list[str]]] = {
     "muon": ("toy", ["training.optimizer=muon", "training.accumulate=2"]),
     "frozen": ("toy", ["training.freeze=encoder.embed.*", "training.ema=0.9"]),
     "cut": ("toy", FSDP),
+    "cut_muon": ("toy", ["training.parallel=fsdp", "training.optimizer=muon", "training.accumulate=2"]),
+    "cut_lora": ("low", FSDP),
     "cut_everything": (
         "toy",
         [*FSDP, "training.activation_checkpointing=true", "training.ema=0.9", "training.accumulate=2"],
@@ -53,18 +54,23 @@ def recipe_of(folder: Path, name: str) -> Recipe:
 
 
 def tried(folder: Path, name: str) -> dict[str, Any]:
-    """Losses, gradient norms, a look at the validation data and the sum of squares of the weights after some updates."""
+    """Losses, gradient norms, a look at the validation data and the sum of squares of the weights after some updates; the
+    same sum, and the number types, of what is held beneath."""
     recipe = recipe_of(folder, name)
     output = folder / f"{name}-{ranks.world()}"
     run = Run(recipe, ranks.in_turn(lambda: prepare(recipe)), output)
     seen = [(step.loss, step.grad_norm) for step in islice(steps(run), STEPS)]
+    held = [p.detach() for p in run.plain.parameters()]
+    masters = sum(float(parallel.whole(p).double().square().sum()) for p in held)
+    states = [value for state in run.optimizer.state.values() for value in state.values()]
     from regard.training import tasks
 
     with run.in_use() as model:
         look = tasks.find(recipe.task.kind).look(model, recipe, run.prepared)
         squares = sum(float(p.detach().double().square().sum()) for p in model.parameters())
     saved = run.save()
-    return {"seen": seen, "loss": look.loss, "samples": look.samples, "squares": squares, "saved": str(saved)}
+    found = {"seen": seen, "loss": look.loss, "samples": look.samples, "squares": squares, "masters": masters}
+    return found | {"kinds": sorted({str(t.dtype) for t in [*held, *states]}), "saved": str(saved)}
 
 
 def agreed() -> dict[str, Any]:
@@ -133,24 +139,40 @@ def goes_on(folder: Path) -> None:
     train(cut, output, resumed=True)
 
 
-def main(folder: Path) -> None:
-    """Run all and write what came out."""
+EARLY = {
+    "max_steps": 40,
+    "evaluate_every": 2,
+    "patience": 2,
+    "monitor": "chrf",
+    "learning_rate": "0.000001",
+    "average": "best",
+    "average_count": 2,
+}
+"""Too small a rate to become better: a training that ends by patience, as the mean of its best checkpoints."""
+
+
+def ended(folder: Path, name: str, **training: Any) -> dict[str, Any]:
+    """A whole training: its updates, best value and log."""
+    settings = [f"training.{key}={value}" for key, value in training.items()]
+    output = folder / f"{name}-{ranks.world()}"
+    result = train(load_recipe(folder / "toy.yaml", ["model.dropout=0.0", *settings]), output)
+    log = [{key: its for key, its in entry.items() if not key.endswith("per_second")} for entry in read_log(output)]
+    return {"steps": result.steps, "best": result.best, "reason": result.reason, "log": log if ranks.main() else []}
+
+
+def main(place: str, *names: str) -> None:
+    """Run the variants of these names, or everything, and write what came out."""
+    folder = Path(place)
     torch.set_num_threads(1)
     ranks.join(cpu=True)
     found: dict[str, Any] = {"ranks": agreed()}
-    for name in VARIANTS:
+    if not names:
+        found |= {"whole": ended(folder, "whole"), "early": ended(folder, "early", **EARLY)}
+        goes_on(folder)
+        found["memory"] = measured(folder)
+    for name in names or VARIANTS:
         found[name] = tried(folder, name)
-    whole = load_recipe(folder / "toy.yaml", ["model.dropout=0.0"])
-    result = train(whole, folder / f"whole-{ranks.world()}")
-    found["whole"] = {"steps": result.steps, "scores": result.scores, "best": result.best}
-    found["kind"] = parallel.kind_of(whole.training)
-    goes_on(folder)
-    found["memory"] = measured(folder)
     if ranks.main():
-        (folder / f"ranks-{ranks.world()}.json").write_text(json.dumps(found), encoding="utf-8")
+        path = folder / f"{'few' if names else 'ranks'}-{ranks.world()}.json"
+        path.write_text(json.dumps(found), encoding="utf-8")
     ranks.leave()
-
-
-if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    main(Path(sys.argv[1]))

@@ -82,6 +82,8 @@ def test_time_is_work_and_what_is_not_hidden() -> None:
     far = forecast(NEEDS, on(count=64, network_gb_s=0.1), "ddp")
     assert far.exposed == pytest.approx(far.exchange - far.compute * 2 / 3)
     assert not far.hidden
+    bare = forecast(NEEDS, on(overlap=0.0), "ddp")
+    assert bare.step == pytest.approx(bare.compute + bare.exchange)  # the cores that work exchange too
 
 
 def test_the_batch_that_fits_fills_the_memory() -> None:

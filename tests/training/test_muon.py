@@ -109,3 +109,16 @@ def test_it_learns_and_its_state_goes_through_a_checkpoint():
     assert runs[0][0][-1] < runs[0][0][0]
     assert runs[0][0] == runs[1][0]
     assert all(torch.equal(a, b) for a, b in zip(runs[0][1], runs[1][1], strict=True))
+
+
+def test_few_matrices_at_a_time_move_as_all_together(monkeypatch):
+    moved = []
+    for together in (1, 1 << 25):
+        monkeypatch.setattr("regard.training.muon.TOGETHER", together)
+        model = small()
+        torch.manual_seed(2)
+        for p in model.parameters():
+            p.grad = torch.randn_like(p)
+        build_muon(model, SETTINGS).step()
+        moved.append([p.detach() for p in model.parameters()])
+    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(*moved, strict=True))

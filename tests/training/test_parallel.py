@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -22,11 +23,13 @@ from torch import nn
 
 from regard.errors import UserError
 from regard.training import parallel, resume
+from regard.training.loop import forward_backward
 from regard.training.prepare import prepare
 from regard.training.recipe import Recipe
 from regard.training.run import Run
 
 SCRIPT = Path(__file__).with_name("many_ranks.py")
+FORKED = SCRIPT.with_name("forked.py")
 
 
 def script() -> Any:
@@ -41,6 +44,12 @@ def script() -> Any:
 VARIANTS = list(script().VARIANTS)
 
 
+def forked(count: int, restarts: int, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
+    """torchrun's agent, with processes that start at once."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.Popen([sys.executable, str(FORKED), str(count), str(restarts), *arguments], env=environment, **more)
+
+
 def torchrun(count: int, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -48,7 +57,7 @@ def torchrun(count: int, *arguments: str, **more: Any) -> subprocess.Popen[bytes
 
 
 def write_toys(folder: Path, pairs: Any) -> None:
-    """Two recipes with their data: pairs for a Transformer, texts for a mixture of experts."""
+    """Recipes with their data: pairs for a Transformer, for LoRA on a finished one, and texts for a mixture of experts."""
     for name, count, seed in (("train", 40, 1), ("valid", 6, 2), ("test", 6, 3)):
         lines = pairs(count, seed)
         (folder / f"{name}.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in lines), encoding="utf-8")
@@ -81,11 +90,14 @@ def write_toys(folder: Path, pairs: Any) -> None:
         "model": experts,
         "training": training,
     }
-    for name, recipe in (("toy", toy), ("mixture", mixture)):
+    low = {key: value for key, value in toy.items() if key != "tokenizer"}
+    low["model"] = {"from": str(folder / "whole-1")}
+    low["training"] = training | {"learning_rate": 3e-2, "lora": {"rank": 2, "targets": ["q", "expand"]}}
+    for name, recipe in (("toy", toy), ("low", low), ("mixture", mixture)):
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
 
 
-def launched(folder: Path, count: int) -> dict[str, Any]:
+def launched(folder: Path, count: int, *names: str) -> dict[str, Any]:
     """What many_ranks.py found with so many processes, run once whatever number of test workers ask."""
     with FileLock(folder / "lock"):
         if not (folder / "toy.yaml").exists():
@@ -98,12 +110,12 @@ def launched(folder: Path, count: int) -> dict[str, Any]:
             spec.loader.exec_module(module)
             write_toys(folder, module.pairs)
         os.environ["REGARD_CACHE"] = str(folder / "cache")
-        path = folder / f"ranks-{count}.json"
+        path = folder / f"{'few' if names else 'ranks'}-{count}.json"
         if not path.exists():
             if count == 1:
-                script().main(folder)
+                script().main(str(folder))
             else:
-                process = torchrun(count, str(SCRIPT), str(folder), stderr=subprocess.PIPE)
+                process = forked(count, 0, str(SCRIPT), str(folder), *names, stderr=subprocess.PIPE)
                 told = process.communicate(timeout=600)[1]
                 assert process.returncode == 0, told.decode()[-4000:]
         return json.loads(path.read_text(encoding="utf-8"))
@@ -142,12 +154,26 @@ def test_ranks_agree_on_what_one_decides(many: dict[str, Any]) -> None:
 def test_s_dist_03_losses_and_weights_are_those_of_one_process(one: dict[str, Any], many: dict[str, Any], name: str) -> None:
     """S-DIST-03: the same global batches, of batches with different token counts, give the same updates, however they are
     shared and accumulated, under DDP and FSDP2, with experts and tied embeddings."""
+    same_course(one, many, name)
+
+
+def same_course(one: dict[str, Any], many: dict[str, Any], name: str) -> None:
     ours, theirs = one[name], many[name]
     close = {"half": 0.05, "mixture": 1e-3, "cut_mixture": 1e-3}.get(name, 2e-5)  # the last experts are balanced in parts
     for (loss, norm), (other, length) in zip(ours["seen"], theirs["seen"], strict=True):
         assert other == pytest.approx(loss, rel=close)
         assert length == pytest.approx(norm, rel=10 * close)
     assert theirs["squares"] == pytest.approx(ours["squares"], rel=close)
+    assert ours["kinds"] == theirs["kinds"] == ["torch.float32"]  # what is held, bf16 or not
+
+
+def test_s_dist_03_four_processes_are_one(one: dict[str, Any], folder: Path) -> None:
+    """S-DIST-03: three batches of an update, shared by four, and weights cut in four pieces."""
+    names = "accumulated", "cut_muon"
+    found = launched(folder, 4, *names)
+    assert len(found["ranks"]["each"]) == 4
+    for name in names:
+        same_course(one, found, name)
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name != "half"])
@@ -167,21 +193,43 @@ def test_a_whole_run_ends_as_the_same_model(one: dict[str, Any], many: dict[str,
     assert (folder / f"whole-{many['count']}" / "test.hyp").is_file()
 
 
-@pytest.mark.parametrize("name", ["plain", "cut", "cut_everything", "cut_mixture"])
+def test_early_stopping_averages_and_the_log_are_those_of_one_process(
+    one: dict[str, Any], many: dict[str, Any], folder: Path
+) -> None:
+    for name in ("whole", "early"):
+        assert many[name]["reason"] == one[name]["reason"]
+        assert len(many[name]["log"]) == len(one[name]["log"])
+        for ours, theirs in zip(one[name]["log"], many[name]["log"], strict=True):
+            if name == "whole":  # among translations of a model that knows nothing two may be equally good
+                ours, theirs = ({key: its[key] for key in its if key != "valid_chrf"} for its in (ours, theirs))
+            assert theirs == pytest.approx(ours, rel=1e-3, abs=1e-6)
+    assert "without a better chrf" in one["early"]["reason"]
+    assert one["early"]["steps"] == 6
+    same_model(folder / "early-1", folder / f"early-{many['count']}")
+
+
+CHECKPOINTS = ["plain", "cut", "cut_everything", "cut_mixture", "cut_muon", "cut_lora", "half"]
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
 def test_s_dist_04_one_process_goes_on_from_the_checkpoint_of_several(
     many: dict[str, Any], folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S-DIST-04: all ranks wrote one folder, whole; weights, optimiser and place are those of the run."""
+    """S-DIST-04: all ranks wrote one folder, whole; weights (to the last bit, bf16 or not), optimiser and place are those of
+    the run."""
     monkeypatch.setenv("REGARD_CACHE", str(folder / "cache"))
     saved = Path(many[name]["saved"])
     assert resume.damage(saved) is None
-    assert (saved / resume.PIECES).is_dir() == name.startswith("cut")
+    assert (saved / resume.PIECES).is_dir() == (name != "plain")
+    assert (saved / "adapter").is_dir() == (name == "cut_lora")
     recipe = script().recipe_of(folder, name)
     run = Run(recipe, prepare(recipe), folder / "on")
     run.load(saved)
     assert run.progress.step == script().STEPS
-    moments = [state["exp_avg"] for state in run.optimizer.state.values()]
-    assert len(moments) == len(list(run.plain.parameters()))
+    masters = sum(float(p.detach().double().square().sum()) for p in run.plain.parameters())
+    assert masters == pytest.approx(many[name]["masters"], rel=1e-9)
+    moments = [state.get("exp_avg", state.get("momentum")) for state in run.optimizer.state.values()]
+    assert len(moments) == sum(p.requires_grad for p in run.plain.parameters())
     assert all(bool((moment != 0).any()) for moment in moments)
     unbroken = Run(recipe, prepare(recipe), folder / "on")
     from itertools import islice
@@ -191,7 +239,7 @@ def test_s_dist_04_one_process_goes_on_from_the_checkpoint_of_several(
     wanted = list(islice(steps(unbroken), script().STEPS + 2))[-2:]
     found = list(islice(steps(run), 2))
     for left, right in zip(found, wanted, strict=True):
-        assert left.loss == pytest.approx(right.loss, rel=1e-4)
+        assert left.loss == pytest.approx(right.loss, rel=0.05 if name == "half" else 1e-4)
 
 
 def test_several_processes_go_on_from_the_checkpoint_of_one(many: dict[str, Any], folder: Path) -> None:
@@ -227,30 +275,45 @@ def test_s_dist_05_one_process_fails_and_all_end(folder: Path, one: dict[str, An
     assert "line 17 is bad" in told
 
 
+class Killer:
+    """Kills a rank of an agent's at random moments: soon after the start, while a checkpoint is read or written, or in the
+    midst of updates; always one of processes that it has not met yet."""
+
+    def __init__(self, agent: int, output: Path, seed: int) -> None:
+        self.agent, self.output, self.draw = agent, output, random.Random(seed)
+        self.kills, self.goal, self.met = 0, 2, set[int]()
+
+    def look(self) -> None:
+        """Kill, if it is time."""
+        children = Path(f"/proc/{self.agent}/task/{self.agent}/children").read_text().split()
+        alive = set(map(int, children)) - self.met
+        step = max((resume.step_of(folder) for folder in resume.found(self.output)), default=0)
+        if len(alive) < 2 or step < self.goal:
+            return
+        time.sleep(self.draw.random() * (0.1 if self.goal else 1.0))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.draw.choice(sorted(alive)), signal.SIGKILL)
+            self.kills += 1
+        self.met |= alive
+        self.goal = step + self.draw.randint(1, 6) if self.draw.random() < 0.8 else 0
+
+
 @pytest.mark.slow
 def test_thirty_kills_lose_nothing(folder: Path, one: dict[str, Any], tmp_path: Path) -> None:
-    """A rank is killed (-9) at random moments, 30 times; torchrun starts all anew from the last checkpoint, and the model
-    is that of a run that was never broken, to the last bit."""
-    settings = ["training.max_steps=400", "training.save_every=5", "training.evaluate_every=50", "training.patience=0"]
-    line = ["-m", "regard", "train", str(folder / "toy.yaml"), *settings, "--resume"]
-    whole = torchrun(2, *line, f"output={tmp_path / 'whole'}", stderr=subprocess.DEVNULL)
-    assert whole.wait(600) == 0
-    draw = random.Random(1)
-    process = torchrun(
-        2, "--max-restarts=40", "--monitor-interval=0.2", *line, f"output={tmp_path / 'broken'}", stderr=subprocess.DEVNULL
-    )
-    kills, last = 0, ""
+    """A rank is killed (-9) at random moments, 30 times; torchrun's agent starts all anew from the last checkpoint, and the
+    model is that of a run that was never broken, to the last bit."""
+    settings = ["training.max_steps=360", "training.save_every=2", "training.evaluate_every=60", "training.log_every=60"]
+    line = ["regard", "train", str(folder / "toy.yaml"), *settings, "--resume"]
+    whole = forked(2, 0, *line, f"output={tmp_path / 'whole'}", stderr=subprocess.DEVNULL)
+    assert whole.wait(300) == 0
+    process = forked(2, 40, *line, f"output={tmp_path / 'broken'}", stderr=subprocess.DEVNULL)
+    killer = Killer(process.pid, tmp_path / "broken", 1)
     while process.poll() is None:
-        newest = next(iter(resume.found(tmp_path / "broken")[-1:]), None)
-        if kills < 30 and newest is not None and newest.name != last:
-            time.sleep(draw.random() * 0.5)
-            workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-            if len(workers) == 2:
-                os.kill(int(draw.choice(workers)), signal.SIGKILL)
-                kills, last = kills + 1, newest.name
-        time.sleep(0.05)
+        if killer.kills < 30:
+            killer.look()
+        time.sleep(0.02)
     assert process.returncode == 0
-    assert kills == 30
+    assert killer.kills == 30
     ours, theirs = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "broken"))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
@@ -282,6 +345,20 @@ def test_activation_checkpointing_changes_no_gradient(toy_recipe: Recipe, tmp_pa
     assert kept[1] < kept[0]
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_gradients_of_an_update_are_exchanged_once(
+    toy_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """All batches but the last keep theirs on their process."""
+    run = Run(changed(toy_recipe, prefetch=0), prepare(toy_recipe), tmp_path)
+    alone: list[bool] = []
+    monkeypatch.setattr(parallel, "unsynchronised", lambda model: contextlib.nullcontext(alone.append(True)))
+    backward = run.backward
+    monkeypatch.setattr(run, "backward", lambda loss: (alone.append(False), backward(loss)))
+    forward_backward(run, [next(run.stream) for _ in range(count)])
+    assert alone == [True, False] * (count - 1) + [False]
+
+
 def test_weights_that_a_task_leaves_out_are_found(toy_recipe: Recipe, tmp_path: Path) -> None:
     run = Run(changed(toy_recipe, prefetch=0), prepare(toy_recipe), tmp_path)
     batch = next(run.stream)
@@ -303,7 +380,6 @@ def test_a_model_without_blocks_cannot_compute_them_anew(toy_recipe: Recipe, tmp
     ("settings", "match"),
     [
         ({"parallel": "none"}, "there are 3: choose ddp or fsdp"),
-        ({"parallel": "fsdp", "optimizer": "muon"}, "muon turns whole matrices"),
         ({"parallel": "fsdp", "precision": "fp16"}, "choose bf16"),
         ({"parallel": "fsdp", "batch_tokens": "auto"}, "give a number"),
     ],

@@ -26,7 +26,7 @@ ASSUMPTIONS = (
     "weights, gradients and the optimiser's memory are fp32; activations grow with the tokens of a batch (measured on the"
     " recipe's longest batch), and are half as large in bf16",
     "a collective runs as rings, within hosts first, then between them; DDP hides it behind the last backward pass, FSDP2"
-    " behind all of the work; each costs `latency_us` for every doubling of the GPUs",
+    " behind all of the work, as far as `overlap` says; each costs `latency_us` for every doubling of the GPUs",
     "FSDP2 holds two blocks and what is in no block whole at a time, and exchanges gradients after every batch",
     "activation checkpointing repeats the forward pass, with one block's activations whole at a time; gradients grow as"
     " activations go, unless they are there before (DDP's buckets, a batch before); evaluations, checkpoints and reading are"
@@ -49,6 +49,9 @@ class Machines(Section):
     host_gb_s: float = Field(gt=0, description="between GPUs of a host: 10^9 bytes a second, each, one way")
     network_gb_s: float = Field(gt=0, description="between hosts: the same")
     latency_us: float = Field(default=10.0, ge=0, description="of a collective, for every doubling of the GPUs")
+    overlap: float = Field(
+        default=1.0, ge=0, le=1, description="share of the work that exchanges hide behind; 0 where the same cores do both"
+    )
     price_hour: float | None = Field(default=None, ge=0, description="of a GPU")
 
 
@@ -158,7 +161,7 @@ def forecast(needs: Needs, machines: Machines, kind: str, checkpointing: bool = 
     passes = 4 if checkpointing else 3
     compute = passes * needs.flops * tokens / gpus / (machines.peak_tflops * 1e12 * machines.utilisation)
     exchange, volume = _exchange(needs, machines, kind, ceil(batches), narrow)
-    hiding = compute if kind == "fsdp" else compute * 2 / passes / max(ceil(batches), 1)
+    hiding = machines.overlap * (compute if kind == "fsdp" else compute * 2 / passes / max(ceil(batches), 1))
     exposed = max(exchange - hiding, min(exchange, 0.02 * compute) if gpus > 1 else 0.0)
     step = compute + exposed
     days = needs.updates * step / 86_400 / (gpus if weak else 1)  # weak: the same data in fewer, larger updates

@@ -9,6 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.training.parallel import like, whole
+
+Held = tuple[Tensor, Tensor, Sequence[int]]
+"""A weight, what it is to be moved by, and the rows of each of the products that are fused in it."""
 MOMENTUM = 0.95
 ROOT_MEAN_SQUARE = 0.2
 """Size of a matrix's update, as a share of the learning rate: about Adam's, so that one rate serves both."""
@@ -20,6 +24,8 @@ POLYNOMIALS = (
 """The first three of the Polar Express (Amsel et al. 2025, with its safety factor): they bring singular values from 1/500
 of the matrix's norm on between 0.19 and 1.87. Five iterations, as published with Muon, come closer to 1 and cost a tenth of
 a training step more, for the same loss (docs/en/results.md)."""
+TOGETHER = 1 << 25
+"""Numbers that are made orthogonal together: many small matrices in one product, few large ones whole at a time."""
 
 
 def orthogonal(x: Tensor) -> Tensor:
@@ -57,7 +63,8 @@ class Muon(torch.optim.Adam):
     A matrix's momentum (Nesterov's, 0.95) is made orthogonal, so that it moves in all directions alike, and scaled to a
     root mean square of 0.2 × the learning rate (Liu et al. 2025), about what Adam does. Products fused in one parameter are
     made orthogonal each for itself: "rows" has, for each parameter, the rows of each. Newton-Schulz runs in the gradient's
-    number type, not in bfloat16 as published, which CPUs are slow at. Weight decay is decoupled for matrices.
+    number type, not in bfloat16 as published, which CPUs are slow at. Weight decay is decoupled for matrices. Where FSDP
+    cuts a matrix, each process puts its update together, makes it orthogonal and moves its own piece.
     """
 
     def __init__(self, groups: list[dict[str, Any]], lr: float, betas: tuple[float, float], eps: float) -> None:
@@ -79,7 +86,7 @@ class Muon(torch.optim.Adam):
         return loss
 
     def _move(self, group: dict[str, Any]) -> None:
-        alike: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        held: list[Held] = []
         for weight, rows in zip(group["params"], group["rows"], strict=True):
             if weight.grad is None:
                 continue
@@ -89,22 +96,34 @@ class Muon(torch.optim.Adam):
             momentum = state["momentum"].lerp_(weight.grad, 1.0 - MOMENTUM)
             if group["weight_decay"]:
                 weight.mul_(1.0 - group["lr"] * group["weight_decay"])
-            for update, piece in _pieces(weight.grad.lerp(momentum, MOMENTUM), weight, rows):
-                alike[update.shape].append((update, piece))
-        for shape, pairs in alike.items():  # matrices of one shape in one product: small ones cost their overhead
-            moves = orthogonal(torch.stack([update for update, _ in pairs])).unbind()
-            size = group["lr"] * ROOT_MEAN_SQUARE * max(shape) ** 0.5
-            for (_, piece), move in zip(pairs, moves, strict=True):
-                piece.add_(move, alpha=-size)
+            held.append((weight, whole(weight.grad.lerp(momentum, MOMENTUM)), rows))
+            if sum(update.numel() for _, update, _ in held) >= TOGETHER:
+                _apply(held, group["lr"])
+                held = []
+        _apply(held, group["lr"])
 
 
-def _pieces(update: Tensor, weight: Tensor, rows: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
+def _apply(held: list[Held], rate: float) -> None:
+    """Make updates orthogonal and move the weights by them."""
+    alike: dict[torch.Size, list[Tensor]] = defaultdict(list)
+    for _, update, rows in held:
+        for piece in _pieces(update, rows):
+            alike[piece.shape].append(piece)
+    for shape, pieces in alike.items():  # matrices of one shape in one product: small ones cost their overhead
+        moves = orthogonal(torch.stack(pieces)) * (-rate * ROOT_MEAN_SQUARE * max(shape) ** 0.5)
+        for piece, move in zip(pieces, moves.unbind(), strict=True):
+            piece.copy_(move)
+    for weight, update, _ in held:
+        weight.add_(like(update, weight))
+
+
+def _pieces(update: Tensor, rows: Sequence[int]) -> Iterator[Tensor]:
     """The matrices fused in one, and of stacked experts those of each, as views."""
-    for part, piece in zip(update.split(list(rows), -2), weight.split(list(rows), -2), strict=True):
+    for part in update.split(list(rows), -2):
         if part.dim() == 2:
-            yield part, piece
+            yield part
         else:
-            yield from zip(part.flatten(0, -3).unbind(), piece.flatten(0, -3).unbind(), strict=True)
+            yield from part.flatten(0, -3).unbind()
 
 
 def build_muon(model: nn.Module, settings: Any) -> Muon:

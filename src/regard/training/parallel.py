@@ -55,12 +55,8 @@ def kind_of(its: Training) -> Kind:
         return "none"
     if its.parallel != "fsdp":
         return "ddp"
-    if its.optimizer == "muon":
-        raise UserError("training.optimizer: muon turns whole matrices, which fsdp cuts: choose adamw, or parallel: ddp")
-    if its.lora.rank:
-        raise UserError("training.lora: low-rank updates are small; they need no fsdp: choose training.parallel: ddp")
     if its.precision == "fp16":
-        raise UserError("training.precision: fsdp has no fp16 here: choose bf16")
+        raise UserError("training.precision: fsdp has no fp16 here: choose bf16, which needs no scaling")
     if its.batch_tokens == "auto":
         raise UserError("training.batch_tokens: auto tries sizes on one process alone: with fsdp give a number")
     return "fsdp"
@@ -146,6 +142,22 @@ def gathered(model: nn.Module) -> Iterator[None]:
             part.set_reshard_after_forward(part is not model, recurse=False)
 
 
+def whole(value: Tensor) -> Tensor:
+    """All of a tensor of which each process has a piece, on each of them; others as they are. All processes call it."""
+    return value.full_tensor() if isinstance(value, DTensor) else value
+
+
+def collected(model: nn.Module) -> dict[str, Tensor]:
+    """The whole weights of a model that FSDP cuts, in fp32 whatever is exchanged, by name on the CPU of the first process;
+    {} on the others, which have one at a time. All processes call it, while nothing is gathered."""
+    found: dict[str, Tensor] = {}
+    for name, parameter in model.named_parameters():
+        value = whole(parameter.detach())
+        if ranks.main():
+            found[name] = value.cpu()
+    return found
+
+
 def like(value: Tensor, pattern: Tensor) -> Tensor:
     """A whole tensor as `pattern` is: on its device and, if FSDP has cut that, this process's piece of it."""
     value = value.to(pattern.device)
@@ -170,5 +182,5 @@ def put(model: nn.Module, values: Mapping[str, Tensor]) -> None:
 
 def norm_of(parameters: list[nn.Parameter], longest: float) -> float:
     """The length of the whole gradient, over all pieces; a longer one than `longest` is shortened to it."""
-    norm: Any = torch.nn.utils.clip_grad_norm_(parameters, longest)
-    return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
+    norm = torch.nn.utils.clip_grad_norm_(parameters, longest)
+    return float(whole(norm))
