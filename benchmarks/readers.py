@@ -362,7 +362,7 @@ READERS: dict[str, Reader] = {
     "tokenizer of pieces": Reader(partial(translator, kind="bpe"), ["tokenizer.json", "tokenizer_config.json"], opened),
     "tokenizer of unigrams": Reader(partial(translator, kind="unigram"), ["tokenizer.json"], opened),
     "tokenizer and model": Reader(translator, ["tokenizer.json", "tokenizer_config.json"], translated),
-    "folder of ctranslate2": Reader(exported, ["model.bin", "config.json", "source_vocabulary.json"], converted),
+    "folder of ctranslate2": Reader(exported, ["model.bin", "config.json", "shared_vocabulary.json"], converted),
     "opus": Reader(spm, [VOCABULARY, SOURCE, "tokenizer_config.json"], divided),
     "html": document("a.html", PAGE),
     "markdown": document("a.md", NOTES),
