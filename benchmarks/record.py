@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from benchmarks import promises
 from benchmarks.measure import machine, summary
 
 
@@ -53,6 +54,27 @@ def arms(model: Any, source: torch.Tensor, target: torch.Tensor) -> dict[str, Ca
     }
 
 
+ARMS = {
+    "plain": ("a forward pass", "一次前向"),
+    "one layer": ("recording one layer", "记录一层"),
+    "one layer with weights": ("recording one layer, its weights made", "记录一层，并算出权重"),
+    "all layers": ("recording all layers", "记录所有层"),
+}
+"""What the arms are called in English and Chinese."""
+
+
+def table(report: dict[str, Any], language: str) -> str:
+    """The figures as a table of a page."""
+    rows: list[promises.Row] = []
+    for arm, names in ARMS.items():
+        time, ratio, held = (report[key][arm] for key in ("milliseconds", "times plain", "tape MiB"))
+        told = f"{time['median']:.1f} ms ({time['min']:.1f}–{time['max']:.1f})"
+        rows.append((names, told if arm == "plain" else f"{told}, {ratio:.2f} ×, {held:.1f} MiB", ""))
+    same = ("answers equal bit for bit", "答案逐位相同")
+    rows.append((same, "✓" if all(report["equal bit for bit"].values()) else "✗", "✓"))
+    return promises.table(rows, language)
+
+
 def main(arguments: list[str]) -> int:
     """Command line of this benchmark."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks record", description=__doc__)
@@ -79,6 +101,7 @@ def main(arguments: list[str]) -> int:
                 times[name].append(1000 * (time.perf_counter() - began))
     plain = times["plain"]
     report = {
+        "benchmark": "record",
         "machine": machine(),
         "settings": {key: value for key, value in vars(options).items() if key != "json"},
         "milliseconds": {name: summary(values) for name, values in times.items()},

@@ -1,7 +1,8 @@
 """A load test of `regard serve` on loopback: many clients at once beside one, latency, throughput, memory.
 
-`python -m benchmarks serve MODEL --clients 64 --seconds 60`. The server is a process of its own; the clients are plain
-sockets in this one, so that little of the machine goes to them. Ends with 1 if a request fails or memory grows.
+`python -m benchmarks serve MODEL --clients 64 --seconds 60 --json serve.json`. The server is a process of its own; the
+clients are plain sockets in this one, so that little of the machine goes to them. Ends with 1 if a request fails, memory
+grows, or many clients together are not served GAIN times as fast as one alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks import promises
 from benchmarks.measure import machine
 
 TEXTS = [
@@ -30,6 +32,8 @@ TEXTS = [
     "Three girls in white dresses dance on a small stage in front of many people .",
     "A boy jumps into the water .",
 ]
+GAIN = 4.0
+"""Requests a second of many clients, as a multiple of one's, that batching must give."""
 GROWTH = 1.1
 """Memory at the end, as a multiple of that after the first fifth, that still counts as flat."""
 
@@ -114,6 +118,33 @@ class Load:
     target = "fr"
 
 
+def table(report: dict[str, Any], language: str) -> str:
+    """The figures as a table of a page."""
+    one, many = report["one"], report["many"]
+    first, last = many["memory_mb"]
+    clients, seconds = many["clients"], report["seconds"]
+    each = f"{clients} clients", f"{clients} 个客户端"
+    rows: list[promises.Row] = [
+        ((f"{each[0]} for {seconds:g} s: errors", f"{each[1]}，{seconds:g} 秒：错误"), f"{many['errors']:,}", "0"),
+        ((f"{each[0]}: requests a second", f"{each[1]}：每秒请求"), f"{many['per_second']:,.1f}", ""),
+        (("one client: requests a second", "一个客户端：每秒请求"), f"{one['per_second']:,.1f}", ""),
+        (("gain of batching", "合批的收益"), f"{report['gain']:.1f} ×", f"≥ {GAIN:g} ×"),
+        ((f"{each[0]}: answered within, half and 95 %", f"{each[1]}：半数与 95 % 在此之内"), _within(many), ""),
+        (("one client: the same", "一个客户端：同上"), _within(one), ""),
+        (("time of the processor a request", "每个请求的处理器时间"), f"{many['cpu_ms_a_request']:.1f} ms", ""),
+        (
+            ("memory after a fifth of the time, at the end", "内存：五分之一时与结束时"),
+            f"{first:,}, {last:,} MB",
+            f"≤ {GROWTH:g} ×",
+        ),
+    ]
+    return promises.table(rows, language)
+
+
+def _within(found: dict[str, Any]) -> str:
+    return f"{found['p50_ms']:,.0f}, {found['p95_ms']:,.0f} ms"
+
+
 def main(arguments: list[str]) -> int:
     """Run both loads and print what came out."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks serve")
@@ -122,7 +153,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--output", type=Path, help="write the figures here as JSON")
+    parser.add_argument("--json", type=Path, help="write the figures here")
     given = parser.parse_args(arguments)
     texts = given.input.read_text(encoding="utf-8").splitlines() if given.input else TEXTS
     command = [sys.executable, "-m", "regard", "serve", given.model, "--port", "0", "--workers", str(given.workers)]
@@ -145,10 +176,17 @@ def main(arguments: list[str]) -> int:
         server.terminate()
         server.wait(60)
     drain.wait(10)
-    found = {"machine": machine(), "workers": given.workers, "one": one, "many": many}
+    found = {
+        "benchmark": "serve",
+        "machine": machine(),
+        "workers": given.workers,
+        "seconds": given.seconds,
+        "one": one,
+        "many": many,
+    }
     found["gain"] = round(many["per_second"] / one["per_second"], 2)
     print(json.dumps(found, indent=2))
-    if given.output:
-        given.output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     first, last = many["memory_mb"]
-    return int(bool(one["errors"] or many["errors"]) or last > GROWTH * first)
+    return int(bool(one["errors"] or many["errors"]) or last > GROWTH * first or found["gain"] < GAIN)

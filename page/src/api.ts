@@ -1,4 +1,5 @@
 // Talking to the server this page came from; addresses are relative, so that it may stand under any path.
+import { remember, remembered } from "./state";
 import type { Change, Trace } from "./trace";
 
 export interface Model {
@@ -57,21 +58,12 @@ export class Refusal extends Error {
   }
 }
 
-let key = "";
-try {
-  key = sessionStorage.getItem("regard.key") ?? "";
-} catch {
-  // not allowed to remember
-}
+let key = remembered("key", "sessionStorage") ?? "";
 
 /** The key that is sent with every request from now on. */
 export function useKey(value: string): void {
   key = value;
-  try {
-    sessionStorage.setItem("regard.key", value);
-  } catch {
-    // then it lasts as long as this page
-  }
+  remember("key", value, "sessionStorage");
 }
 
 async function ask(path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
@@ -125,11 +117,11 @@ export interface Asked {
 export const METHODS = ["input_x_gradient", "integrated_gradients", "occlusion"];
 
 export const inspect = (asked: Asked, methods: string[], signal?: AbortSignal) => post<Trace>("api/traces", { ...asked, methods }, signal);
-export const change = (asked: Asked, gates: Record<string, Record<string, number>>) => post<Change>("api/changes", { ...asked, gates });
+export const change = (asked: Asked, gates: Record<string, Record<string, number | null>>) => post<Change>("api/changes", { ...asked, gates });
 export const traceAt = async (id: string): Promise<Trace> => (await ask(`api/traces/${encodeURIComponent(id)}`)).json();
 
 /** A trace as one file. */
-export const saved = async (id: string): Promise<Blob> => (await ask(`api/traces/${encodeURIComponent(id)}/export.html`)).blob();
+export const saved = async (id: string, kind: string): Promise<Blob> => (await ask(`api/traces/${encodeURIComponent(id)}/export.${kind}`)).blob();
 
 export async function block(id: string, name: string): Promise<Uint8Array> {
   const answer = await ask(`api/traces/${encodeURIComponent(id)}/blocks/${encodeURIComponent(name)}`);

@@ -9,23 +9,11 @@ export interface BlockSource {
   load(name: string): Promise<Float32Array>;
 }
 
-function bytesOf(base64: string): Uint8Array {
+export function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   const text = atob(base64);
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
   return bytes;
-}
-
-/** IEEE half precision, by its 65,536 values made once. */
-let halves: Float32Array | undefined;
-
-function half(bits: number): number {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >> 10) & 31;
-  const fraction = bits & 1023;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 31) return fraction ? NaN : sign * Infinity;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
 /** From the bytes of a block (little-endian, as every browser is) to its numbers. */
@@ -34,15 +22,12 @@ export function decode(block: Block, bytes: Uint8Array): Float32Array {
   const buffer = bytes.byteOffset ? bytes.slice().buffer : bytes.buffer;
   if (block.dtype === "float32") return new Float32Array(buffer, 0, count);
   if (block.dtype === "int32") return Float32Array.from(new Int32Array(buffer, 0, count));
-  const found = new Float32Array(count);
   if (block.dtype === "float16") {
-    if (!halves) halves = Float32Array.from({ length: 65536 }, (_, bits) => half(bits));
-    const raw = new Uint16Array(buffer, 0, count);
-    for (let i = 0; i < count; i++) found[i] = halves[raw[i]];
-  } else {
-    for (let i = 0; i < count; i++) found[i] = block.code === "sqrt" ? (bytes[i] / 255) ** 2 : bytes[i];
+    const bits = new Uint32Array(count);
+    new Uint16Array(buffer, 0, count).forEach((half, i) => (bits[i] = ((half & 0x8000) << 16) | ((half & 0x7fff) << 13)));
+    return new Float32Array(bits.buffer).map((value) => value * 2 ** 112); // the exponents of halves begin 112 lower
   }
-  return found;
+  return Float32Array.from(bytes.subarray(0, count), (byte) => (block.code === "sqrt" ? (byte / 255) ** 2 : byte));
 }
 
 /** Blocks that are decoded once. fetchBytes: for those whose data is not in the trace. */

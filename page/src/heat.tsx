@@ -1,9 +1,10 @@
 // A heat map of any size: one pixel a cell in a picture made once, of which the visible part is drawn at every scroll.
 // Labels stay in sight. Arrow keys move from cell to cell; what is under the pointer or the keys is said aloud and shown.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { colour, paint, scaleOf, type Scale } from "./palette";
+import { colour, paint, scaleOf, tint, type Scale } from "./palette";
+import { Note } from "./parts";
 import { say } from "./say";
-import { digits, type Unit } from "./text";
+import { digits, times, type Unit } from "./text";
 import { theme } from "./theme";
 
 export interface Cell {
@@ -22,7 +23,10 @@ interface Props {
   /** The cell that is held, or null. */
   held?: Cell | null;
   onHold?: (cell: Cell | null) => void;
-  onHover?: (cell: Cell | null) => void;
+  /** Frame the largest of each row. */
+  outlined?: boolean;
+  /** Said beside the colours. */
+  note?: string;
   /** Between the words for a row and a column, such as "looks at". */
   verb?: string;
   /** Room in pixels; more than that scrolls. */
@@ -92,17 +96,33 @@ function drawing({ rows, columns, values, masked }: Props, scale: Scale, now: st
   return `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="sans-serif" font-size="13" fill="${ink}"><rect width="100%" height="100%" fill="${ground}"/>${parts.join("")}</svg>`;
 }
 
+/** The upper left and the lower right of two corners. */
+const range = (a: Cell, b: Cell): [Cell, Cell] => [
+  { row: Math.min(a.row, b.row), column: Math.min(a.column, b.column) },
+  { row: Math.max(a.row, b.row), column: Math.max(a.column, b.column) },
+];
+
 export function Heat(props: Props) {
-  const { rows, columns, values, held = null, onHold, onHover } = props;
+  const { rows, columns, values, held = null, onHold } = props;
   const frame = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(640);
   const [zoom, setZoom] = useState(1);
   const [cell, setCell] = useState<Cell | null>(null);
+  const begun = useRef<Cell | null>(null); // where a range begins that is being drawn
+  const corner = useRef<Cell | null>(null); // what comes into sight at the next drawing
   const now = theme();
   const scale = useMemo(() => scaleOf(props.palette, values, props.scale ?? ""), [props.palette, values, props.scale]);
   const picture = useMemo(() => image(props, scale, now), [rows, columns, values, scale, now, props.masked]);
   const shown = held ?? cell;
+  const best = useMemo(() => {
+    const width = columns.length;
+    return rows.map((_, r) => {
+      let most = 0;
+      for (let c = 1; c < width; c++) if (values[r * width + c] > values[r * width + most]) most = c;
+      return values[r * width + most] > 0 ? most : -1;
+    });
+  }, [rows, values]);
 
   useLayoutEffect(() => {
     const measure = () => frame.current && setWidth(frame.current.clientWidth);
@@ -164,9 +184,14 @@ export function Heat(props: Props) {
       for (let c = 1; c < columns.length; c++) pen.fillRect(x0 + c * size - 0.5, y0, 1, fullHeight);
       for (let r = 1; r < rows.length; r++) pen.fillRect(x0, y0 + r * tall - 0.5, fullWidth, 1);
     }
+    pen.strokeStyle = mark;
+    pen.lineWidth = 1;
+    if (props.outlined && size >= 9) best.forEach((c, r) => c >= 0 && pen.strokeRect(x0 + c * size + 1, y0 + r * tall + 1, size - 2, tall - 2));
+    if (begun.current && cell) {
+      const [a, b] = range(begun.current, cell);
+      pen.strokeRect(x0 + a.column * size, y0 + a.row * tall, (b.column + 1 - a.column) * size, (b.row + 1 - a.row) * tall);
+    }
     if (shown) {
-      pen.strokeStyle = mark;
-      pen.lineWidth = 1;
       pen.strokeRect(x0, y0 + shown.row * tall, fullWidth, tall);
       pen.strokeRect(x0 + shown.column * size, y0, size, fullHeight);
       pen.lineWidth = 2.5;
@@ -217,7 +242,14 @@ export function Heat(props: Props) {
     pen.restore();
   };
 
-  useLayoutEffect(draw);
+  useLayoutEffect(() => {
+    const [box, at] = [frame.current, corner.current];
+    if (box && at) {
+      corner.current = null;
+      box.scrollTo(at.column * size, at.row * tall);
+    }
+    draw();
+  });
   useEffect(() => {
     if (frame.current) drawings.set(frame.current, () => drawing(props, scale, now));
   });
@@ -234,7 +266,13 @@ export function Heat(props: Props) {
   const hover = (next: Cell | null) => {
     if (next?.row === cell?.row && next?.column === cell?.column) return;
     setCell(next);
-    onHover?.(next);
+  };
+  /** Enlarge a range of rows and columns to what there is room for. */
+  const enlarge = (one: Cell, other: Cell) => {
+    const [a, b] = range(one, other);
+    const times = Math.min((width - left) / (size * (b.column + 1 - a.column)), (high - top) / (tall * (b.row + 1 - a.row)));
+    corner.current = a;
+    setZoom(Math.min(24, zoom * Math.max(1, times)));
   };
   const step = (event: KeyboardEvent) => {
     if (event.altKey || event.ctrlKey || event.metaKey) return;
@@ -271,7 +309,7 @@ export function Heat(props: Props) {
     else if (y + tall > box.scrollTop + box.clientHeight - top) box.scrollTop = y + tall - box.clientHeight + top;
   };
 
-  if (!rows.length || !columns.length) return <p class="note">{say("empty")}</p>;
+  if (!rows.length || !columns.length) return <Note>{say("empty")}</Note>;
   return (
     <div class="heat">
       <div
@@ -284,22 +322,27 @@ export function Heat(props: Props) {
         style={{ height: high + "px" }}
         onScroll={draw}
         onMouseMove={(event) => hover(find(event))}
-        onMouseLeave={() => hover(null)}
+        onMouseDown={(event) => (begun.current = find(event))}
+        onMouseLeave={() => { begun.current = null; hover(null); }}
+        onDblClick={() => setZoom(1)}
         onClick={(event) => {
           const found = find(event);
+          const from = begun.current;
+          begun.current = null;
+          if (from && found && Math.max(Math.abs(from.row - found.row) * tall, Math.abs(from.column - found.column) * size) > 9) return enlarge(from, found);
           onHold?.(held && found && held.row === found.row && held.column === found.column ? null : found);
         }}
         onKeyDown={step}
       >
-        <canvas ref={canvas} aria-hidden="true" />
+        <canvas ref={canvas} aria-hidden />
         <div class="heat-whole" style={{ width: whole.width + "px", height: whole.height + "px" }} />
       </div>
       <div class="heat-foot">
         <Readout props={props} cell={shown} />
-        <Legend scale={scale} />
+        <Legend scale={scale} note={props.note} />
         <span class="buttons">
-          <button type="button" onClick={() => setZoom(Math.max(0.25, zoom / 1.6))} aria-label={say("zoom.out")}>−</button>
-          <button type="button" onClick={() => setZoom(Math.min(24, zoom * 1.6))} aria-label={say("zoom.in")}>+</button>
+          <button onClick={() => setZoom(Math.max(0.25, zoom / 1.6))} aria-label={say("zoom.out")}>−</button>
+          <button onClick={() => setZoom(Math.min(24, zoom * 1.6))} aria-label={say("zoom.in")}>+</button>
         </span>
       </div>
     </div>
@@ -318,7 +361,7 @@ function Readout({ props, cell }: { props: Props; cell: Cell | null }) {
     const hidden = props.masked?.(cell.row, cell.column);
     const verb = props.verb ?? say("looks");
     text = `${rows[cell.row].title} ${verb} ${columns[cell.column].title}: `;
-    text += hidden ? say("masked") : `${digits(value)} (${say("rank", { n: rank })})`;
+    text += hidden ? say(columns.every((_, c) => props.masked!(cell.row, c)) ? "masked.row" : "masked") : `${digits(value)} (${say("rank", { n: rank })})`;
   }
   useEffect(() => {
     const timer = setTimeout(() => speak(text), 250);
@@ -332,22 +375,18 @@ function Readout({ props, cell }: { props: Props; cell: Cell | null }) {
   );
 }
 
-export function Legend({ scale }: { scale: Scale }) {
+export function Legend({ scale, note }: { scale: Scale; note?: string }) {
   const now = theme();
   const steps = 24;
-  const at = (i: number) =>
-    scale.log
-      ? scale.low * (scale.high / scale.low) ** (i / (steps - 1))
-      : scale.low + (i / (steps - 1)) * (scale.high - scale.low);
   return (
     <span class="legend" role="img" aria-label={say("legend", { low: digits(scale.low), high: digits(scale.high) })}>
       <span>{digits(scale.low)}</span>
       <span class="ramp">
-        {Array.from({ length: steps }, (_, i) => (
-          <i style={{ background: colour(scale, now, at(i)) }} />
+        {times(steps, (i) => (
+          <i style={{ background: tint(scale.palette, now, Math.round((255 * i) / (steps - 1))) }} />
         ))}
       </span>
-      <span>{digits(scale.high)}{scale.log ? " · log" : ""}</span>
+      <span>{digits(scale.high)}{scale.log ? " · log" : ""}{note && " · " + note}</span>
     </span>
   );
 }

@@ -1,13 +1,14 @@
 // The frame around the views of a trace: which view, what it is of, export, keys.
 import { useEffect, useState } from "preact/hooks";
 import type { ComponentType } from "preact";
-import { chosen, chosenHead, groupOf, Looking, specials, wordy, type Looked } from "./look";
-import { download, Note } from "./parts";
+import { saved } from "./api";
+import { chosen, chosenHead, groupOf, keptHeads, Looking, specials, wordy, type Looked } from "./look";
+import { About, download, Note } from "./parts";
 import { picture } from "./picture";
 import { named, say, type Key } from "./say";
 import { get, set } from "./state";
 import { count } from "./say";
-import { digits } from "./text";
+import { digits, short } from "./text";
 import { turn } from "./theme";
 import type { Trace } from "./trace";
 import { Align } from "./views/align";
@@ -31,12 +32,12 @@ const looks = (trace: Trace) => trace.attentions.length > 0;
 /** Every view, and whether a trace has something for it. */
 export const VIEWS: Record<string, [ComponentType, (trace: Trace) => boolean]> = {
   align: [Align, (trace) => looks(trace) || trace.task === "translate"],
-  tokens: [Tokens, (trace) => Object.keys(trace.sides).length > 0],
+  tokens: [Tokens, always],
   grid: [Grid, looks],
   heads: [Heads, looks],
   hand: [Hand, looks],
   next: [Next, (trace) => trace.predictions !== null || trace.classes !== null],
-  why: [Why, (trace) => trace.attributions.length > 0],
+  why: [Why, (trace) => trace.attributions.length + trace.rollout.length > 0],
   off: [Off, looks],
   beam: [Beam, (trace) => trace.beam !== null || trace.hypotheses.length > 1],
   patches: [Patches, (trace) => trace.image !== null],
@@ -56,10 +57,10 @@ function useKeys(trace: Trace, views: string[], showKeys: () => void): void {
     const listener = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
       if (event.altKey || event.ctrlKey || event.metaKey || get("keys") === "off") return;
-      if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
+      if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || document.querySelector("dialog[open]")) return;
       const attention = chosen(trace);
       const layers = attention ? trace.attentions.filter((one) => groupOf(one) === groupOf(attention)).map((one) => String(one.layer)) : [];
-      const heads = attention ? ["mean", ...Object.keys(attention.weights)] : [];
+      const heads = attention ? ["mean", ...keptHeads(attention)] : [];
       const head = attention ? chosenHead(trace, attention) : -1;
       const now = head < 0 ? "mean" : String(head);
       const layer = (step: number) => attention && set({ kind: groupOf(attention), layer: next(layers, String(attention.layer), step), head: now });
@@ -73,8 +74,10 @@ function useKeys(trace: Trace, views: string[], showKeys: () => void): void {
         s: () => set({ spec: specials() ? "0" : null, q: null, k: null }),
         t: () => set({ table: get("table") ? null : "1" }),
         d: turn,
+        e: () => document.querySelector<HTMLElement>("[data-export] button")?.focus(),
         n: () => set({ view: next(views, get("view", views[0]), 1) }),
         p: () => set({ view: next(views, get("view", views[0]), -1) }),
+        Escape: () => set({ q: null, k: null }),
         "/": () => document.querySelector<HTMLElement>("textarea, nav button")?.focus(),
         "?": showKeys,
       };
@@ -100,16 +103,16 @@ export function Inspector(props: Looked & { showKeys: () => void }) {
   return (
     <Looking.Provider value={props}>
       <section class="subject">
-        <p><bdi>{text.length > 400 ? text.slice(0, 400) + "…" : text}</bdi></p>
-        {answer && <p class="answer"><span aria-hidden="true">→ </span><bdi>{answer.length > 400 ? answer.slice(0, 400) + "…" : answer}</bdi></p>}
-        {trace.classes && <p class="answer"><span aria-hidden="true">→ </span><bdi>{trace.classes[0].label}</bdi> <span class="faint">{digits(trace.classes[0].p)}</span></p>}
+        <p><bdi>{short(text, 400)}</bdi></p>
+        {answer && <p class="answer"><span aria-hidden>→ </span><bdi>{short(answer, 400)}</bdi></p>}
+        {trace.classes && <p class="answer"><span aria-hidden>→ </span><bdi>{trace.classes[0].label}</bdi> <span class="faint">{digits(trace.classes[0].p)}</span></p>}
         <p class="faint">{trace.model.name} · {named("task.", trace.task)} · {count(trace.model.parameters)} {say("parameters")} · {trace.made_by}</p>
       </section>
       {trace.limits.message && <Note kind="wrong">{trace.limits.message}</Note>}
       <div class="inspector">
         <nav class="views" aria-label={say("views")}>
           {views.map((name) => (
-            <button type="button" aria-current={name === view ? "page" : undefined} onClick={() => set({ view: name, q: null, k: null }, true)}>
+            <button aria-current={name === view ? "page" : undefined} onClick={() => set({ view: name, q: null, k: null }, true)}>
               {named("view.", name)}
             </button>
           ))}
@@ -119,6 +122,7 @@ export function Inspector(props: Looked & { showKeys: () => void }) {
             <h2>{named("view.", view)}</h2>
             <Export trace={trace} view={view} />
           </header>
+          <About view={view} />
           <View key={view} />
         </div>
       </div>
@@ -141,12 +145,13 @@ function Export({ trace, view }: { trace: Trace; view: string }) {
     setWrong(found ? "" : "export.none");
     if (found) download(`regard-${view}.${kind}`, found);
   };
+  const json = async () => download("regard-trace.json", trace.id ? await saved(trace.id, "json") : new Blob([JSON.stringify(trace)], { type: "application/json" }));
   return (
-    <span class="buttons" role="group" aria-label={say("export")}>
+    <span class="buttons" role="group" data-export aria-label={say("export")}>
       {wrong && <span class="faint" role="status">{say(wrong)}</span>}
-      <button type="button" class="small" onClick={() => save("svg")}>SVG</button>
-      <button type="button" class="small" onClick={() => save("png")}>PNG</button>
-      <button type="button" class="small" onClick={() => download("regard-trace.json", new Blob([JSON.stringify(trace)], { type: "application/json" }))}>JSON</button>
+      <button class="small" onClick={() => save("svg")}>SVG</button>
+      <button class="small" onClick={() => save("png")}>PNG</button>
+      <button class="small" onClick={json}>JSON</button>
     </span>
   );
 }

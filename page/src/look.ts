@@ -16,7 +16,7 @@ export interface Looked {
 export interface Server {
   model: string;
   text: string;
-  change(gates: Record<string, Record<string, number>>): Promise<Trace["changes"][number]>;
+  change(gates: Record<string, Record<string, number | null>>): Promise<Trace["changes"][number]>;
 }
 
 export const Looking = createContext<Looked>(null as unknown as Looked);
@@ -54,66 +54,120 @@ export const wordy = () => get("unit") === "word";
 export const specials = () => get("spec", "1") !== "0";
 export const palette = () => get("pal", "ink");
 
-/** Rows and columns of an attention as units. */
+/** Rows and columns of an attention as units. A decoder's rows are named by what was written there, or as the address says
+ * by what was read, one place before. */
 export function axes(trace: Trace, attention: Attention): { rows: Unit[]; columns: Unit[] } {
   const unit = wordy() ? "word" : "piece";
+  const rows = attention.rows === "target" && trace.sides.read && get("rows") ? "read" : attention.rows;
   return {
-    rows: units(trace.sides[attention.rows], unit, specials()),
+    rows: units(trace.sides[rows], unit, specials()),
     columns: units(trace.sides[attention.columns], unit, specials()),
   };
 }
 
-/** Weights [Q, K] of a head, or with -1 the mean of the heads that were kept; undefined: on their way; null: not kept. */
-export function useWeights(attention: Attention | null, head: number): Float32Array | null | undefined {
+/** The heads whose weights can be had whole. */
+export const keptHeads = (attention: Attention): string[] => [...Object.keys(attention.weights), ...Object.keys(attention.products)];
+
+/** More rows or columns than these are shown by parts, of so many each. */
+const MOST = 512;
+export const PART = 256;
+
+/** Which of so many rows or columns are shown, as [from, to). name: where the address says from which on. */
+export function part(name: string, count: number, most = MOST, size = PART): [number, number] {
+  if (count <= most) return [0, count];
+  const from = Math.max(0, Math.min(count - size, Math.floor(getNumber(name, 0))));
+  return [from, from + size];
+}
+
+type Mask = ((query: number, key: number) => boolean) | undefined;
+
+/** Which cells are barred, by tokens. */
+export function maskOf(attention: Attention, mask: Float32Array | null): Mask {
+  if (attention.masked === "causal") return (query, key) => key > query;
+  return mask ? (query, key) => mask[query * attention.size[1] + key] === 1 : undefined;
+}
+
+/** The products of a query with every key, and its weights, by the definition. */
+export function scored(q: Float32Array, k: Float32Array, scale: number, bias: Float32Array | null, masked?: (key: number) => boolean) {
+  const [deep, count] = [q.length, k.length / q.length];
+  const [products, weights] = [new Float64Array(count), new Float64Array(count)];
+  let high = -Infinity;
+  for (let key = 0; key < count; key++) {
+    for (let i = 0; i < deep; i++) products[key] += q[i] * k[key * deep + i];
+    weights[key] = masked?.(key) ? -Infinity : products[key] * scale + (bias?.[key] ?? 0);
+    high = Math.max(high, weights[key]);
+  }
+  let sum = 0;
+  for (let key = 0; key < count; key++) sum += weights[key] = high === -Infinity ? 0 : Math.exp(weights[key] - high);
+  return { products, weights: weights.map((weight) => sum && weight / sum) };
+}
+
+/** Weights [to - from, K] of a head's rows, or with -1 the mean of the heads that were kept; undefined: on their way; null:
+ * not kept. mask: which cells are barred. */
+export function useWeights(attention: Attention | null, head: number, from = 0, to = attention?.size[0] ?? 0): { weights: Float32Array | null | undefined; mask: Mask } {
   const { blocks } = useLook();
-  const all = attention ? Object.values(attention.weights) : [];
-  const names = head < 0 ? all : [attention?.weights[head] ?? null];
-  const found = useBlocks(blocks, names);
+  const heads = attention ? keptHeads(attention).filter((one) => head < 0 || Number(one) === head) : [];
+  const barred = attention?.masked && attention.masked !== "causal" ? attention.masked : null;
+  const names = heads.flatMap((one) => attention!.products[one] ?? [attention!.weights[one]]);
+  const found = useBlocks(blocks, [barred, ...names]);
   return useMemo(() => {
-    if (found === undefined) return undefined;
-    const kept = found.filter((one): one is Float32Array => one !== null);
-    if (!kept.length) return null;
-    if (kept.length === 1) return kept[0];
-    const mean = new Float32Array(kept[0].length);
-    for (const one of kept) for (let i = 0; i < mean.length; i++) mean[i] += one[i] / kept.length;
-    return mean;
-  }, [found === undefined, names.join()]);
+    if (!attention || !heads.length) return { weights: null, mask: undefined };
+    if (!found) return { weights: undefined, mask: undefined };
+    const mask = maskOf(attention, found[0]);
+    const width = attention.size[1];
+    const weights = new Float32Array((to - from) * width);
+    let at = 1;
+    for (const one of heads) {
+      const [own, keys] = [found[at++]!, attention.products[one] && found[at++]!];
+      for (let row = from; row < to; row++) {
+        const given = keys
+          ? scored(own.subarray(row * attention.head_dim, (row + 1) * attention.head_dim), keys, attention.scale!, null, mask && ((key) => mask(row, key))).weights
+          : own.subarray(row * width, (row + 1) * width);
+        for (let key = 0; key < width; key++) weights[(row - from) * width + key] += given[key] / heads.length;
+      }
+    }
+    return { weights, mask };
+  }, [attention, !found, names.join(), from, to]);
 }
 
 export interface Shown {
   rows: Unit[];
   columns: Unit[];
   values: Float32Array;
+  /** Of each row what the hidden marks have. */
   hidden: Float32Array;
   masked?: (row: number, column: number) => boolean;
+  /** The first row and column, and how many there are in all. */
+  from: [number, number];
+  of: [number, number];
 }
 
-/** An attention's weights by units, with what hiding took away from each row. */
+/** An attention's weights by units, of a long text those of a part, with what hiding took away from each row. */
 export function useShown(attention: Attention | null, head: number): Shown | null | undefined {
-  const { trace, blocks } = useLook();
-  const weights = useWeights(attention, head);
-  const maskName = attention?.masked && attention.masked !== "causal" ? attention.masked : null;
-  const mask = useBlocks(blocks, [maskName]);
-  const key = `${attention?.name} ${head} ${wordy()} ${specials()}`;
+  const { trace } = useLook();
+  const key = `${attention?.name} ${wordy()} ${specials()} ${get("rows")}`;
+  const all = useMemo(() => attention && axes(trace, attention), [trace, key]);
+  const [r, rTo] = part("r", all?.rows.length ?? 0);
+  const [c, cTo] = part("c", all?.columns.length ?? 0);
+  const rows = useMemo(() => all?.rows.slice(r, rTo) ?? [], [all, r]);
+  const tokens = rows.flatMap((row) => row.tokens);
+  const first = tokens[0] ?? 0;
+  const { weights, mask } = useWeights(attention, head, first, (tokens[tokens.length - 1] ?? -1) + 1);
+  const even = get("norm");
   return useMemo(() => {
-    if (!attention || weights === null) return null;
-    if (weights === undefined || mask === undefined) return undefined;
-    const { rows, columns } = axes(trace, attention);
-    const values = gather(weights, attention.size[1], rows, columns);
+    if (!weights) return weights;
+    if (!attention || !all) return null;
+    const columns = all.columns.slice(c, cTo);
+    const whole = gather(weights, attention.size[1], rows, all.columns, first);
     const hidden = new Float32Array(rows.length);
-    rows.forEach((_, r) => {
-      let sum = 0;
-      for (let c = 0; c < columns.length; c++) sum += values[r * columns.length + c];
-      hidden[r] = Math.max(0, 1 - sum);
+    const values = new Float32Array(rows.length * columns.length);
+    rows.forEach((_, row) => {
+      const own = whole.subarray(row * all.columns.length, (row + 1) * all.columns.length);
+      const sum = own.reduce((a, b) => a + b, 0);
+      hidden[row] = Math.max(0, 1 - sum);
+      values.set(own.subarray(c, cTo).map((value) => (even && sum ? value / sum : value)), row * columns.length);
     });
-    return { rows, columns, values, hidden, masked: maskedOf(attention, mask[0], rows, columns) };
-  }, [key, weights, mask === undefined]);
-}
-
-function maskedOf(attention: Attention, mask: Float32Array | null, rows: Unit[], columns: Unit[]): Shown["masked"] {
-  if (attention.masked === null) return undefined;
-  if (attention.masked === "causal") return (row, column) => columns[column].tokens[0] > rows[row].tokens[rows[row].tokens.length - 1];
-  if (!mask) return undefined;
-  const width = attention.size[1];
-  return (row, column) => rows[row].tokens.every((q) => columns[column].tokens.every((k) => mask[q * width + k] === 1));
+    const masked = mask && ((row: number, column: number) => rows[row].tokens.every((query) => columns[column].tokens.every((one) => mask(query, one))));
+    return { rows, columns, values, hidden, masked, from: [r, c], of: [all.rows.length, all.columns.length] };
+  }, [all, rows, weights, c, even]);
 }

@@ -5,7 +5,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { models as ask, Refusal, useKey, type Model } from "./api";
 import { Blocks } from "./blocks";
 import { Inspector } from "./inspector";
-import { embedded } from "./open";
+import type { Looked } from "./look";
+import { held } from "./open";
 import { Classify } from "./pages/classify";
 import { Generate } from "./pages/generate";
 import { Look } from "./pages/look";
@@ -15,7 +16,7 @@ import { language, named, say, type Key } from "./say";
 import { get, link, remember, set, useAddress } from "./state";
 import { theme, turn, useTheme } from "./theme";
 
-const KEYS = ["[ ]", ", .", "a", "w", "s", "t", "d", "n p", "/", "?", "← ↑ → ↓", "Home End", "Enter", "Esc"];
+const KEYS = ["[ ]", ", .", "a", "w", "s", "t", "d", "e", "n p", "/", "?", "← ↑ → ↓", "Home End", "Enter", "Esc"];
 
 function Keys({ open, onClose }: { open: boolean; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -40,7 +41,7 @@ function Head({ pages, page, showKeys }: { pages: string[]; page: string; showKe
     <header class="top">
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>{say("skip")}</a>
       <span class="brand">
-        <svg width="30" height="20" viewBox="0 0 30 20" aria-hidden="true"><path d="M1 10C8 0 22 0 29 10C22 20 8 20 1 10Z" fill="none" stroke="currentColor" stroke-width="2" /><circle cx="15" cy="10" r="4.6" fill="var(--accent)" /></svg>
+        <svg width="30" height="20" viewBox="0 0 30 20" aria-hidden><path d="M1 10C8 0 22 0 29 10C22 20 8 20 1 10Z" fill="none" stroke="currentColor" stroke-width="2" /><circle cx="15" cy="10" r="4.6" fill="var(--accent)" /></svg>
         regard
       </span>
       {pages.length > 1 && (
@@ -49,9 +50,9 @@ function Head({ pages, page, showKeys }: { pages: string[]; page: string; showKe
         </nav>
       )}
       <span class="buttons">
-        <button type="button" lang={other === "zh" ? "zh-CN" : "en"} onClick={() => { remember("lang", other); set({ lang: other }); }}>{other === "zh" ? "中文" : "English"}</button>
-        <button type="button" onClick={turn} aria-label={say(theme() === "dark" ? "to.light" : "to.dark")}>{theme() === "dark" ? "☀" : "☾"}</button>
-        <button type="button" onClick={showKeys} aria-label={say("keys")}>?</button>
+        <button lang={other === "zh" ? "zh-CN" : "en"} onClick={() => { remember("lang", other); set({ lang: other }); }}>{other === "zh" ? "中文" : "English"}</button>
+        <button onClick={turn} aria-label={say(theme() === "dark" ? "to.light" : "to.dark")}>{theme() === "dark" ? "☀" : "☾"}</button>
+        <button onClick={showKeys} aria-label={say("keys")}>?</button>
       </span>
     </header>
   );
@@ -77,25 +78,28 @@ function Served({ page, models, showKeys }: { page: string; models: Model[]; sho
 
 const PAGES = ["translate", "generate", "classify"];
 
+const fallback = document.getElementById("fallback"); // only a file has it
+
 function App() {
   useAddress();
   useTheme();
-  const [file] = useState(() => {
-    try {
-      const trace = embedded();
-      return trace && { trace, blocks: new Blocks(trace), server: null };
-    } catch (error) {
-      return error instanceof Error ? error.message : String(error);
-    }
-  });
+  // null: no file, a server's page; undefined: on its way; text: what is wrong with it
+  const [file, setFile] = useState<Looked | string | null | undefined>(fallback ? undefined : null);
   const [models, setModels] = useState<Model[] | null>(null);
   const [wrong, setWrong] = useState<Error | null>(null);
   const [keys, setKeys] = useState(false);
   const [tried, setTried] = useState(false);
   const load = () => ask().then((found) => { setModels(found); setWrong(null); }, setWrong);
   useEffect(() => {
-    if (file === null) load();
-    else document.getElementById("fallback")?.setAttribute("hidden", "");
+    if (!fallback) return void load();
+    fallback.hidden = true;
+    held(document).then(
+      (trace) => setFile({ trace, blocks: new Blocks(trace), server: null }),
+      (error) => {
+        fallback.hidden = false;
+        setFile(error.message);
+      },
+    );
   }, []);
   const pages = models ? [...PAGES.filter((page) => models.some((one) => one.can.includes(page))), ...(models.some((one) => one.inspects) ? ["inspect"] : [])] : [];
   const told = get("page");
@@ -103,7 +107,7 @@ function App() {
   const lang = language();
   useEffect(() => {
     document.documentElement.lang = lang === "zh" ? "zh-CN" : "en";
-    document.title = file === null ? `${named("page.", page)} · regard` : `regard · ${typeof file === "string" ? "" : file.trace.model.name}`;
+    document.title = file === null ? `${named("page.", page)} · regard` : `regard · ${typeof file === "object" ? file.trace.model.name : ""}`;
   });
   return (
     <>
@@ -111,7 +115,7 @@ function App() {
       <main id="main" tabIndex={-1}>
         <h1 class="unseen">{file === null ? named("page.", page) : say("page.inspect")}</h1>
         {typeof file === "string" && <Note kind="wrong">{file}</Note>}
-        {file !== null && typeof file !== "string" && <Inspector {...file} showKeys={() => setKeys(true)} />}
+        {file && typeof file === "object" && <Inspector {...file} showKeys={() => setKeys(true)} />}
         {wrong instanceof Refusal && wrong.status === 401 && <Ask onKey={(key) => { useKey(key); setTried(key !== ""); load(); }} wrong={tried ? wrong.message : ""} />}
         {wrong && !(wrong instanceof Refusal && wrong.status === 401) && <Note kind="wrong">{wrong.message}</Note>}
         {file === null && models && pages.length === 0 && <Note>{say("no.pages")}</Note>}

@@ -2,23 +2,20 @@
 
 type Rgb = [number, number, number];
 
-const CIVIDIS: Rgb[] = [
-  [0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 113, 115], [138, 134, 120], [165, 156, 116],
-  [195, 179, 105], [225, 204, 85], [254, 232, 56],
-];
-const VIRIDIS: Rgb[] = [
-  [68, 1, 84], [72, 40, 120], [62, 74, 137], [49, 104, 142], [38, 130, 142], [31, 158, 137], [53, 183, 121],
-  [109, 205, 89], [180, 222, 44], [253, 231, 37],
-];
+/** Colours written one after another, six digits each. */
+const stops = (digits: string): Rgb[] => digits.match(/.{6}/g)!.map((one) => [0, 2, 4].map((at) => parseInt(one.slice(at, at + 2), 16)) as Rgb);
+
+const CIVIDIS = stops("00224e1235703b496c575d6d7071738a8678a59c74c3b369e1cc55fee838");
+const VIRIDIS = stops("4401544828783e4a8931688e26828e1f9e8935b7796dcd59b4de2cfde725");
 /** From the page's ground to its ink, light and dark. */
 const INK: Record<string, Rgb[]> = {
-  light: [[250, 247, 240], [214, 226, 232], [150, 188, 208], [84, 143, 178], [32, 98, 140], [10, 54, 92]],
-  dark: [[26, 29, 35], [32, 58, 84], [38, 96, 134], [70, 142, 178], [142, 194, 214], [232, 244, 246]],
+  light: stops("faf7f0d6e2e896bcd0548fb220628c0a365c"),
+  dark: stops("1a1d23203a54266086468eb28ec2d6e8f4f6"),
 };
 /** Signed: blue for less, orange for more, the ground for nothing. */
 const SIGNED: Record<string, Rgb[]> = {
-  light: [[0, 74, 140], [84, 146, 200], [176, 206, 230], [250, 247, 240], [250, 206, 150], [226, 138, 48], [160, 78, 0]],
-  dark: [[120, 190, 255], [60, 126, 190], [36, 66, 100], [26, 29, 35], [96, 62, 24], [190, 118, 40], [255, 186, 104]],
+  light: stops("004a8c5492c8b0cee6faf7f0face96e28a30a04e00"),
+  dark: stops("78beff3c7ebe2442641a1d23603e18be7628ffba68"),
 };
 
 export const PALETTES = ["ink", "cividis", "viridis", "grey"];
@@ -27,7 +24,7 @@ function ramp(name: string, theme: string): Rgb[] {
   if (name === "signed") return SIGNED[theme];
   if (name === "cividis") return theme === "dark" ? CIVIDIS : [...CIVIDIS].reverse();
   if (name === "viridis") return theme === "dark" ? VIRIDIS : [...VIRIDIS].reverse();
-  if (name === "grey") return theme === "dark" ? [[26, 29, 35], [240, 240, 240]] : [[250, 247, 240], [20, 20, 20]];
+  if (name === "grey") return theme === "dark" ? stops("1a1d23f0f0f0") : stops("faf7f0141414");
   return INK[theme];
 }
 
@@ -88,11 +85,10 @@ export function paint(canvas: HTMLCanvasElement, size: [number, number], values:
   pen.putImageData(data, 0, 0);
 }
 
-export function colour(scale: Scale, theme: string, value: number): string {
-  const colours = table(scale.palette, theme);
-  const at = 4 * place(scale, value);
-  return `rgb(${colours[at]} ${colours[at + 1]} ${colours[at + 2]})`;
-}
+/** The colour at a place on the palette, 0 to 255. */
+export const tint = (palette: string, theme: string, at: number): string => `rgb(${table(palette, theme).subarray(4 * at, 4 * at + 3).join(" ")})`;
+
+export const colour = (scale: Scale, theme: string, value: number): string => tint(scale.palette, theme, place(scale, value));
 
 /** Black or white, whichever can be read on the colour of a value: one of them always has a contrast of 4.5. */
 export function textOn(scale: Scale, theme: string, value: number): string {

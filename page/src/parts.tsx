@@ -1,9 +1,10 @@
 // Small parts that all views share.
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
+import { DASHES, HEADS } from "./palette";
 import { get, set } from "./state";
 import { say, type Key } from "./say";
-import { digits, percent, type Unit } from "./text";
+import { digits, percent, times, type Unit } from "./text";
 
 export function Choice(props: {
   label: string;
@@ -57,7 +58,7 @@ export function Bars(props: {
       {props.items.map((item) => (
         <li class={item.mark ? "bar marked" : "bar"}>
           <bdi class="bar-label">{item.label}</bdi>
-          <span class="bar-track" aria-hidden="true">
+          <span class="bar-track" aria-hidden>
             <span class={item.value < 0 ? "bar-fill less" : "bar-fill"} style={{ width: (100 * Math.abs(item.value)) / most + "%" }} />
           </span>
           <span class="bar-value">{item.note ?? percent(item.value)}</span>
@@ -66,6 +67,13 @@ export function Bars(props: {
     </ol>
   );
 }
+
+/** How the lines of a head look. */
+export const dash = (head: number) => ({ stroke: HEADS[head % 8], "stroke-dasharray": DASHES[head % 8] });
+
+export const Dash = ({ head }: { head: number }) => (
+  <svg width="26" height="6" aria-hidden><path d="M1 3H25" stroke-width="3" {...dash(head)} /></svg>
+);
 
 /** The table beside a picture; made only while it is open. */
 export function Numbers(props: { name: string; head: string[]; body: () => (string | number)[][] }) {
@@ -87,7 +95,7 @@ export function Sheet(props: { name: string; head: string[]; body: (string | num
   };
   return (
     <>
-      <button type="button" class="small" onClick={save}>{say("csv")}</button>
+      <button class="small" onClick={save}>{say("csv")}</button>
       <div class="sheet" tabIndex={0} role="region" aria-labelledby={id}>
         <table>
           <caption id={id}>{props.name}</caption>
@@ -119,7 +127,7 @@ export function matrixTable(rows: Unit[], columns: Unit[], values: Float32Array)
   }
   const best = 6;
   return {
-    head: ["", ...Array.from({ length: best }, (_, i) => say("rank", { n: i + 1 }))],
+    head: ["", ...times(best, (i) => say("rank", { n: i + 1 }))],
     body: () =>
       rows.map((row, r) => {
         const own = Array.from(values.subarray(r * width, (r + 1) * width), (value, c) => [value, c]);
@@ -128,6 +136,32 @@ export function matrixTable(rows: Unit[], columns: Unit[], values: Float32Array)
       }),
   };
 }
+
+/** Arrows move the focus along a row of elements. */
+export function along(event: KeyboardEvent, row: Iterable<HTMLElement | SVGElement>): void {
+  const all = Array.from(row);
+  const step = /Arrow(Right|Down)/.test(event.key) ? 1 : /Arrow(Left|Up)/.test(event.key) ? -1 : 0;
+  const next = step && all[all.indexOf(event.currentTarget as HTMLElement) + step];
+  if (!next) return;
+  next.focus();
+  event.preventDefault();
+}
+
+/** What makes a part of a drawing something that keys reach and press, among those of one class. */
+export const pressed = (kind: string, first: boolean, press: () => void) => ({
+  role: "button" as const,
+  tabindex: first ? 0 : -1, // as SVG spells it
+  onClick: press,
+  onKeyDown: (event: KeyboardEvent) => {
+    along(event, document.querySelectorAll<SVGElement>(kind));
+    if (event.key !== "Enter" && event.key !== " ") return;
+    press();
+    event.preventDefault();
+  },
+});
+
+/** All words that can be replaced, on a page that has such. */
+export const replaceable = () => document.querySelectorAll<HTMLElement>("[data-word]");
 
 export function Note({ children, kind = "" }: { children: ComponentChildren; kind?: string }) {
   return <p class={"note " + kind} role={kind === "wrong" ? "alert" : undefined}>{children}</p>;
@@ -141,3 +175,15 @@ export function download(name: string, content: Blob): void {
   link.click();
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
+
+export const Tools = ({ children }: { children: ComponentChildren }) => <div class="tools">{children}</div>;
+
+/** A figure with its name, in a list of such. */
+export const Fact = ({ name, children }: { name: string; children: ComponentChildren }) => <div><dt>{name}</dt><dd>{children}</dd></div>;
+
+export const Wait = () => <p class="note" aria-busy>{say("loading")}</p>;
+
+/** What scrolls on its own, by keys too. */
+export const Scroll = ({ name, kind = "sheet", children }: { name: string; kind?: string; children: ComponentChildren }) => (
+  <div class={kind} tabIndex={0} role="region" aria-label={name}>{children}</div>
+);

@@ -17,13 +17,16 @@ function standalone(drawing: SVGSVGElement): string {
   copy.setAttribute("width", String(Math.round(bounds.width)));
   copy.setAttribute("height", String(Math.round(bounds.height)));
   if (!copy.hasAttribute("viewBox")) copy.setAttribute("viewBox", `0 0 ${bounds.width} ${bounds.height}`);
-  const ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  ground.setAttribute("width", "100%");
-  ground.setAttribute("height", "100%");
-  ground.setAttribute("fill", getComputedStyle(document.documentElement).getPropertyValue("--ground") || "white");
-  copy.prepend(ground);
+  const back = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  back.setAttribute("width", "100%");
+  back.setAttribute("height", "100%");
+  back.setAttribute("fill", ground());
+  copy.prepend(back);
   return new XMLSerializer().serializeToString(copy);
 }
+
+/** The colour of the page. */
+const ground = () => getComputedStyle(document.documentElement).getPropertyValue("--ground") || "white";
 
 const blobOf = (canvas: HTMLCanvasElement) => new Promise<Blob | null>((done) => canvas.toBlob(done, "image/png"));
 
@@ -35,7 +38,7 @@ export async function picture(inside: HTMLElement, kind: "svg" | "png"): Promise
     const flat = document.createElement("canvas");
     [flat.width, flat.height] = [canvas.width, canvas.height];
     const pen = flat.getContext("2d")!;
-    pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--ground") || "white";
+    pen.fillStyle = ground();
     pen.fillRect(0, 0, flat.width, flat.height);
     pen.drawImage(canvas, 0, 0);
     if (kind === "png") return blobOf(flat);

@@ -26,3 +26,6 @@ export function named(prefix: string, name: string): string {
 export function count(value: number): string {
   return value.toLocaleString(language() === "zh" ? "zh-CN" : "en");
 }
+
+/** What an error says. */
+export const reason = (error: unknown): string => (error instanceof Error ? error.message : String(error));

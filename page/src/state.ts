@@ -53,17 +53,11 @@ export function link(changes: Changes): string {
   return "#" + other.toString();
 }
 
-try {
-  addEventListener("hashchange", () => {
+for (const kind of ["hashchange", "popstate"]) {
+  addEventListener(kind, () => {
     params = read();
     listeners.forEach((listener) => listener());
   });
-  addEventListener("popstate", () => {
-    params = read();
-    listeners.forEach((listener) => listener());
-  });
-} catch {
-  // not in a window
 }
 
 /** Draw again whenever the state changes. */
@@ -77,18 +71,18 @@ export function useAddress(): void {
 }
 
 /** What this browser remembers, such as the theme; nothing where it may not. */
-export function remembered(name: string): string | null {
+export function remembered(name: string, where: "localStorage" | "sessionStorage" = "localStorage"): string | null {
   try {
-    return localStorage.getItem("regard." + name);
+    return window[where].getItem("regard." + name);
   } catch {
     return null;
   }
 }
 
-export function remember(name: string, value: string): void {
+export function remember(name: string, value: string, where: "localStorage" | "sessionStorage" = "localStorage"): void {
   try {
-    localStorage.setItem("regard." + name, value);
+    window[where].setItem("regard." + name, value);
   } catch {
-    // private window or sandbox
+    // private window or sandbox: then it lasts as long as this page
   }
 }

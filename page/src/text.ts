@@ -9,6 +9,9 @@ export interface Unit {
   special: boolean;
 }
 
+/** A row or column of its own. */
+export const unit = (label: string, tokens: number[], title = label, special = false): Unit => ({ label, title, tokens, special });
+
 const letters = new WeakMap<Side, string[]>();
 
 /** The text of a half-open range of code points of a side. */
@@ -44,9 +47,9 @@ function title(side: Side, token: Token): string {
   return label(side, token) + (token.part ? ` 0x${token.bytes}` : "");
 }
 
-/** Rows or columns of a side. unit: "word" joins the tokens of a word. specials: whether marks are shown. places: the
+/** Rows or columns of a side. kind: "word" joins the tokens of a word. specials: whether marks are shown. places: the
  * tokens that rows stand for, where they are not all. */
-export function units(side: Side, unit: string, specials: boolean, places: number[] | null = null): Unit[] {
+export function units(side: Side, kind: string, specials: boolean, places: number[] | null = null): Unit[] {
   const found: Unit[] = [];
   let last = -1;
   (places ?? side.tokens.map((_, i) => i)).forEach((place, row) => {
@@ -57,30 +60,30 @@ export function units(side: Side, unit: string, specials: boolean, places: numbe
       last = -1;
       return;
     }
-    if (unit === "word" && !places && token.word >= 0) {
+    if (kind === "word" && !places && token.word >= 0) {
       if (token.word === last) {
         found[found.length - 1].tokens.push(row);
         return;
       }
       const [start, end] = side.words[token.word];
       const text = visible(cut(side, start, end), false);
-      found.push({ label: text, title: text, tokens: [row], special: false });
+      found.push(unit(text, [row]));
       last = token.word;
       return;
     }
     last = -1;
-    found.push({ label: label(side, token), title: title(side, token), tokens: [row], special: token.special });
+    found.push(unit(label(side, token), [row], title(side, token), token.special));
   });
   return found;
 }
 
 /** Weights of tokens [Q, K] as weights of units: summed over the tokens of a column, meaned over those of a row (Clark et
- * al. 2019), so that rows still add up to one. */
-export function gather(weights: Float32Array, width: number, rows: Unit[], columns: Unit[]): Float32Array {
+ * al. 2019), so that rows still add up to one. first: the token of the first row of the weights. */
+export function gather(weights: Float32Array, width: number, rows: Unit[], columns: Unit[], first = 0): Float32Array {
   const found = new Float32Array(rows.length * columns.length);
   rows.forEach((row, r) => {
     for (const q of row.tokens) {
-      const base = q * width;
+      const base = (q - first) * width;
       columns.forEach((column, c) => {
         let sum = 0;
         for (const k of column.tokens) sum += weights[base + k];
@@ -111,3 +114,12 @@ export function percent(value: number): string {
   if (value > 0 && value < 0.001) return "<0.1 %";
   return `${(100 * value).toFixed(value >= 0.0995 && (value < 0.99 || value === 1) ? 0 : 1)} %`;
 }
+
+/** So many of something, made by their numbers. */
+export const times = <T,>(count: number, make: (number: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
+
+/** A half-open range of a text's code points, or of those that were made of it before. */
+export const span = (text: string | string[], from: number, to?: number): string => Array.from(text).slice(from, to).join("");
+
+/** At most so many code points of a text. */
+export const short = (text: string, most: number): string => (text.length > most ? span(text, 0, most - 1) + "…" : text);

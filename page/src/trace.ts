@@ -38,7 +38,10 @@ export interface Attention {
   scale: number | null;
   score: string;
   head_dim: number;
+  /** The block of each head that was kept whole. */
   weights: Record<string, string>;
+  /** Of a long text the queries and keys of a head instead: its weights are softmax(q·k × scale). */
+  products: Record<string, [string, string]>;
   overview: { max: string; mean: string; size: [number, number] } | null;
   top: { keys: string; weights: string; rest: string } | null;
   masked: null | string;
@@ -145,7 +148,7 @@ export interface Node {
 
 export interface Change {
   name: string;
-  gates: Record<string, Record<string, number>>;
+  gates: Record<string, Record<string, number | null>>;
   text: string | null;
   log_prob: number | null;
   difference: number | null;
@@ -197,7 +200,7 @@ export interface Trace {
   experts: Router[];
   changes: Change[];
   checks: { equal_bits: boolean; log_prob: number | null; notes: string[] };
-  limits: { rows_shown: [number, number] | null; message: string | null; bytes: number };
+  limits: { message: string | null; bytes: number };
 }
 
 export const SCHEMA = "regard.trace/1";

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.inspection.change import gate_heads, head_importance, heads_of, mean_outputs, outputs, patch_heads
+from regard.inspection.change import change_heads, gate_heads, head_importance, heads_of, mean_outputs, outputs, patch_heads
 from regard.inspection.tape import attentions, record
 from regard.models import longformer, rnn, transformer
 
@@ -133,3 +133,21 @@ def test_importance_is_zero_where_a_head_is_silent_anyway(model):
     assert found[NAME][1] == 0.0
     assert min(found[NAME][h] for h in (0, 2, 3)) > 0.0
     assert set(found) == set(attentions(model))
+
+
+def test_a_factor_of_none_is_the_heads_mean_over_what_was_read(model):
+    with record(model, [NAME]) as tape:
+        plain = model(INPUTS, OUTPUTS).logits
+    mean = {NAME: {1: mean_outputs(tape, NAME, 1)}}
+    with patch_heads(model, mean), gate_heads(model, {NAME: {3: 0.0}}):
+        wanted = model(INPUTS, OUTPUTS).logits
+    with change_heads(model, {NAME: {1: None, 3: 0.0}}, lambda: model(INPUTS, OUTPUTS)):
+        found = model(INPUTS, OUTPUTS).logits
+    torch.testing.assert_close(found, wanted)
+    assert not torch.equal(found, plain)
+    assert torch.equal(plain, model(INPUTS, OUTPUTS).logits)
+    with (
+        pytest.raises(ValueError, match="heads 0 to 3, not 4"),
+        change_heads(model, {NAME: {4: None}}, lambda: model(INPUTS, OUTPUTS)),
+    ):
+        pass

@@ -11,11 +11,16 @@ import pytest
 import torch
 
 from regard.errors import UserError
-from regard.inspection import inspect
-from regard.inspection.look import picture_of
-from regard.inspection.tape import attentions
+from regard.generator import Generator
+from regard.inspection import inspect, parts
+from regard.inspection.reading import read
+from regard.inspection.sides import picture_of
+from regard.inspection.tape import attentions, record
 from regard.inspection.trace import Trace
+from regard.models import find
+from regard.text.tokenizer import Plan, Tokenizers, train_tokenizer
 
+LINES = ["A dog runs in the park .", "The red house is near the sea ."] * 3
 TEXT = "A dog 这是 🦉 runs"
 KINDS = ["translate", "bahdanau", "no-attention", "generate", "experts", "classify", "tag", "embed", "fill", "image"]
 
@@ -116,8 +121,10 @@ def test_long_texts_are_told_by_overviews_and_the_strongest_keys(made: Any) -> N
     trace = inspect(its, text, "Un chien court dans le parc .", methods=())
     assert len(trace.sides["source"].tokens) > 128
     assert trace.limits.message is not None
-    kept = [one for one in trace.attentions if one.weights]
+    kept = [one for one in trace.attentions if one.kept]
     assert [one.name for one in kept] == ["decoder.blocks.1.cross.attend"]
+    assert trace.limits.message.endswith("whole weights in 1 of 6 attentions")
+    assert [one.attention for one in trace.hand] == ["decoder.blocks.1.cross.attend"]
     for one in trace.attentions:
         assert one.overview is not None
         assert one.top is not None
@@ -128,6 +135,75 @@ def test_long_texts_are_told_by_overviews_and_the_strongest_keys(made: Any) -> N
     full = inspect(its, text, "Un chien .", methods=(), full=True)
     assert full.limits.message is None
     assert all(len(one.weights) == 4 for one in full.attentions)
+
+
+FAR = " ".join(["The red house is near the sea ."] * 75)
+
+
+def test_texts_past_512_tokens_are_told_by_queries_and_keys(made: Any) -> None:
+    """The weights of any window come from them, as exact as from the tape; no matrix of all is made on the way."""
+    its = made("translate")
+    trace = inspect(its, FAR, "Un chien court .", full=1 << 30)
+    count = len(trace.sides["source"].tokens)
+    assert count > 512
+    assert trace.rollout == []
+    assert "no rollout of more than 512 tokens" in trace.checks.notes
+    one = trace.attention("encoder.blocks.1.attention.attend")
+    assert (sorted(one.products), one.weights) == (["0", "1", "2", "3"], {})
+    assert one.overview is not None
+    assert one.overview.size == (-(-count // -(-count // 64)),) * 2
+    with torch.no_grad(), record(its.model, [one.name]) as tape:
+        read(its, FAR, "Un chien court .").answer(its.model)
+    made_again = tape.weights(one.name, head=2)[0].numpy()
+    np.testing.assert_allclose(trace.weights(one.name, 2), made_again, atol=1e-5)
+    assert Trace.of(json.loads(trace.to_json())) == trace
+    assert trace.to_svg("heads")
+    few = inspect(its, FAR, "Un chien court .", methods=())
+    assert [one.name for one in few.attentions if one.kept] == ["decoder.blocks.1.cross.attend"]
+    assert few.limits.bytes < trace.limits.bytes
+
+
+def test_whole_weights_fill_the_room_there_is(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "ROOM", 10_000)
+    trace = inspect(made("translate"), FAR, "Un chien court .", methods=(), full=90_000)
+    used = sum(
+        trace.blocks[name].size for one in trace.attentions for names in one.products.values() for name in names
+    ) + sum(trace.blocks[name].size for one in trace.attentions for name in one.weights.values())
+    assert 30_000 < used <= 90_000
+    assert len(trace.attention("decoder.blocks.1.cross.attend").kept) == 4
+
+
+def test_a_long_prompt_is_causal_in_every_part() -> None:
+    made = train_tokenizer(LINES, Plan("bpe", vocab_size=330))
+    sizes: dict[str, Any] = {"num_layers": 1, "d_model": 16, "d_ff": 32, "num_heads": 2, "dropout": 0.0}
+    its = Generator(
+        find("gpt2").describe(vocab_size=330, max_positions=900, **sizes).build().eval(), Tokenizers(made, made, True)
+    )
+    trace = inspect(its, FAR, " A dog runs")
+    (one,) = trace.attentions
+    assert one.masked == "causal"
+    assert len(one.products) == 2
+    weights = trace.weights(one.name, 1)
+    assert (np.triu(weights, 1) == 0).all()
+    np.testing.assert_allclose(weights.sum(1), 1.0, atol=1e-5)
+    assert trace.predictions is not None
+    assert len(trace.predictions.top) == one.size[0]
+
+
+@pytest.mark.parametrize("kind", ["translate", "bahdanau", "generate", "experts", "classify", "tag"])
+def test_a_part_at_a_time_tells_the_same(made: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long texts are looked at, a few rows at once; the rows of global tokens among them."""
+    whole = looked(made, kind, full=True)
+    monkeypatch.setattr(parts, "FAR", 4)
+    monkeypatch.setattr(parts, "ALIVE", 100)
+    again = looked(made, kind, full=True)
+    for one, other in zip(whole.attentions, again.attentions, strict=True):
+        assert other.kept == one.kept
+        assert other.entropy == pytest.approx(one.entropy, abs=1e-5)
+        assert other.sink == pytest.approx(one.sink, abs=1e-5)
+        assert other.masked == one.masked
+        for head in one.kept:
+            np.testing.assert_allclose(again.weights(one.name, int(head)), whole.weights(one.name, int(head)), atol=1e-3)
 
 
 def test_global_tokens_have_their_own_rows(made: Any) -> None:
@@ -160,6 +236,9 @@ def test_gates_change_the_answer_and_say_by_how_much(made: Any) -> None:
     assert change.difference == pytest.approx(sums[1] - sums[0], abs=1e-3)
     assert abs(change.difference or 0) > 1e-3
     assert looked(made, "translate", target="Un chien", gates={name: {0: 1.0}}).changes[0].difference == 0.0
+    meaned = looked(made, "translate", target="Un chien", gates={name: {0: None}}).changes[0]
+    assert meaned.gates == {name: {"0": None}}
+    assert meaned.difference not in (0.0, None)
 
 
 def test_views_of_each_kind(made: Any) -> None:

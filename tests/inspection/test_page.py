@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from regard.decoding.options import Search
+from regard.errors import UserError
 from regard.inspection import inspect
-from regard.inspection.blocks import Blocks
-from regard.inspection.page import ROWS, bundle, fallback, frame, html
+from regard.inspection import page as page_module
+from regard.inspection.page import ROWS, bundle, fallback, frame, html, packed, unpacked
 from regard.inspection.trace import Trace
+from regard.models import transformer
+from regard.translator import Translator
 
 NASTY = '</script><img src=x onerror=1> <!-- \u202e "quoted" & \u2028 龘'
 
@@ -49,11 +54,35 @@ def test_texts_never_become_html(trace: Trace) -> None:
     assert not any(name.startswith("on") for name, _ in parsed.attributes)
 
 
-def test_the_trace_comes_back_out_of_the_page(trace: Trace) -> None:
-    found = re.search(r'<script type="application/json" id="trace">(.*?)</script>', html(trace), re.DOTALL)
-    assert found
-    assert "<" not in found[1]
-    assert Trace.of(json.loads(found[1])) == trace
+def test_the_trace_comes_back_out_of_the_page(trace: Trace, tmp_path: Path) -> None:
+    page = html(trace)
+    assert Trace.of(json.loads(unpacked(page))) == trace
+    trace.write(tmp_path / "a.html")
+    assert Trace.read(tmp_path / "a.html") == trace
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda page: page.replace('id="trace"', 'id="x"'), "the page holds none"),
+        (lambda page: page.replace('id="trace">', 'id="trace">AAAA'), "is damaged"),
+        (lambda page: re.sub('(id="trace">.{400})[^<]*', r"\1", page), "cut short"),
+        (lambda page: re.sub('(id="trace">)[^<]*', r"\1é", page), "is not a trace"),
+    ],
+)
+def test_damaged_pages_are_refused(trace: Trace, tmp_path: Path, damage: Any, message: str) -> None:
+    path = tmp_path / "a.html"
+    path.write_text(damage(html(trace)), encoding="utf-8")
+    with pytest.raises(UserError, match=message) as caught:
+        Trace.read(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_page_that_would_fill_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "MOST", 10_000)
+    huge = f'<script type="application/octet-stream" id="trace">{packed(" " * 10_000_000)}</script>'
+    with pytest.raises(ValueError, match="too long"):
+        unpacked(huge)
 
 
 def test_nothing_is_fetched(trace: Trace) -> None:
@@ -92,15 +121,22 @@ def test_every_kind_has_a_page(made: Any, kind: str) -> None:
 
 
 def test_a_translation_of_twenty_tokens_is_small(made: Any) -> None:
-    """6 layers of 8 heads, three kinds: below 400 KB with the page's program."""
-    its = inspect(made("translate"), "A dog runs in the park , and two men look on", "Un chien court dans le parc .")
-    rows, columns = len(its.sides["target"].tokens), len(its.sides["source"].tokens)
-    blocks = Blocks()  # of a larger model the weights alone, random
-    for layer in range(6):
-        for size in ((20, 20), (20, 20), (20, 20)):
-            for head in range(8):
-                blocks.add(f"{layer}.{size}.{head}", torch.rand(size))
-    weights = sum(len(one.data or "") for one in blocks.made.values())
-    other = len(html(its)) - sum(len(one.data or "") for name, one in its.blocks.items() if ".attend." in name)
-    assert rows * columns > 100
-    assert weights + other < 400_000
+    """6 layers of 8 heads, three kinds, with random weights, which pack worst: below 400 KB, the program included."""
+    its = made("translate")
+    torch.manual_seed(1)
+    sizes: dict[str, Any] = {"num_layers": 6, "num_heads": 8, "d_model": 64, "d_ff": 128}
+    model = transformer.describe(vocab_size=its.tokenizer.vocab_size, **sizes).build().eval()
+    for name, tensor in model.named_parameters():
+        if not name.endswith("norm.weight"):
+            tensor.data.normal_(0.0, 0.3)
+    large = Translator(model, its.tokenizers, Search(num_beams=5, max_length=20))
+    text = "A dog runs in the park , the red house is near the sea , and two men play football"
+    while len(its.tokenizer.encode(text)) > 20:
+        text = text.rpartition(" ")[0]
+    found = inspect(large, text, max_length=20)
+    assert len(found.attentions) == 18
+    assert all(len(one.weights) == 8 for one in found.attentions)
+    assert [18 <= len(found.sides[side].tokens) <= 21 for side in ("source", "target")] == [True, True]
+    page = html(found)
+    assert bundle("inspector.js") in page
+    assert len(page.encode("utf-8")) < 400_000

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import uvicorn
 
 from regard.inspection import inspect
@@ -81,6 +82,29 @@ def test_every_view_in_both_languages_and_themes(base: str, tab_of: Callable[...
         assert serious(tab.page, axe) == [], (view, lang, theme)
     assert tab.errors == []
     assert tab.away(base) == []
+
+
+SMALL = """() => [...document.querySelectorAll('button, select, summary, a, textarea, input:not([type=checkbox])')]
+  .filter(one => one.checkVisibility() && !one.closest('.out, .skip, .patches'))
+  .map(one => [one.getBoundingClientRect(), one.outerHTML.slice(0, 120)])
+  .filter(([box]) => box.width < 24 || box.height < 24)
+  .map(([box, html]) => `${Math.round(box.width)} × ${Math.round(box.height)} ${html}`)"""
+"""What a finger would miss: targets of less than 24 × 24 pixels, words in a sentence excepted (WCAG 2.2, 2.5.8)."""
+
+
+def test_a_narrow_screen_shows_everything(base: str, tab_of: Callable[..., Any]) -> None:
+    """320 pixels, what 400 % of enlargement leaves of 1,280: nothing runs out sideways, and targets can be hit."""
+    tab = tab_of()
+    tab.page.set_viewport_size({"width": 320, "height": 640})
+    tab.page.goto(base + f"#text={TEXT}")
+    tab.page.wait_for_selector("[data-word='0.3']")
+    for view in ("", *VIEWS):
+        if view:
+            tab.show(inspected(view), VIEWS[view])
+        over = tab.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert over <= 1, (view, over)
+        assert tab.page.evaluate(SMALL) == [], view
+    assert tab.errors == []
 
 
 def test_the_address_keeps_what_is_looked_at(base: str, tab_of: Callable[..., Any]) -> None:
@@ -174,6 +198,19 @@ def test_the_keyboard_alone(base: str, tab_of: Callable[..., Any]) -> None:
     assert tab.page.wait_for_selector(".sheet table caption").is_visible()
     press("w")
     tab.page.wait_for_function("location.hash.includes('unit=word')")
+    tab.show(inspected("heads"), "svg.web path")
+    tab.page.focus(".web-word")
+    press("ArrowDown")
+    assert "→" in tab.page.inner_text(".web-frame ~ .readout")
+    press("Enter")
+    tab.page.wait_for_function("location.hash.includes('q=1')")
+    tab.show(inspected("beam"), "svg.tree .leaf")
+    tab.page.focus(".leaf")
+    press("ArrowRight")
+    press("Enter")
+    tab.page.wait_for_selector(".leaf.held")
+    assert "log p" in tab.page.inner_text(".tree-frame ~ .readout")
+    tab.show(inspected("align"), ".heat canvas")
     press("n")
     tab.page.wait_for_selector(".chip")
     press("?")
@@ -219,9 +256,16 @@ def test_a_head_is_switched_off(base: str, tab_of: Callable[..., Any]) -> None:
     tab = tab_of()
     tab.page.goto(base + "#" + inspected("off"))
     tab.page.wait_for_selector(".gate")
-    for gate in tab.page.query_selector_all(".gate"):
+    tab.page.select_option(".tools select >> nth=1", "mean")
+    tab.page.wait_for_function("location.hash.includes('off=mean')")
+    tab.page.click(".gate >> nth=0")
+    tab.page.click(".view button.main")
+    tab.page.wait_for_selector(".changes li >> text=(mean)")
+    tab.page.select_option(".tools select >> nth=1", "")
+    for gate in tab.page.query_selector_all(".gate")[1:]:
         gate.click()
     tab.page.click(".view button.main")
+    tab.page.wait_for_selector(".changes li >> nth=1")
     found = tab.page.wait_for_selector(".changes li .wrong, .changes li .faint")
     assert "Δ log p −" in found.inner_text()  # without any look at the source the answer is less likely
     assert tab.errors == []
@@ -310,6 +354,91 @@ def test_long_texts_do_not_freeze_the_page_s_insp_02(base: str, tab_of: Callable
     tab.page.select_option(".tools select >> nth=1", "0")
     tab.page.wait_for_function("location.hash.includes('layer=0')")
     assert tab.errors == []
+
+
+def test_texts_past_512_tokens_are_shown_by_parts_s_insp_02(
+    translator: Any, tab_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    """The whole in small, and of any part the exact weights; what is shown is always said."""
+    text = "The red dog runs . The small cat sleeps . " * 70
+    trace = inspect(translator, text, "Le chien rouge court .", methods=(), full=1 << 30)
+    name, count = "encoder.blocks.1.attention.attend", len(trace.sides["source"].tokens)
+    assert len(trace.attention(name).products) == 4
+    path = tmp_path / "long.html"
+    path.write_text(trace.to_html(), encoding="utf-8")
+    tab = tab_of()
+    tab.page.goto(path.as_uri() + "#view=align&kind=encoder self&layer=1&head=2&table=1")
+    tab.page.wait_for_selector(".heat-frame >> nth=1")
+    assert f"Rows 0–255 of {count:,}" in tab.page.inner_text("main")
+    tab.page.click("[aria-label='Rows +256']")
+    tab.page.wait_for_function("() => location.hash.includes('r=256')")
+    tab.page.wait_for_selector(f"text=Rows 256–511 of {count:,}")
+    strongest = np.sort(trace.weights(name, 2)[256, :256])[::-1]
+    shown = tab.page.inner_text(".sheet tbody td >> nth=0").split()[-1]
+    assert float(shown.replace("−", "-")) == pytest.approx(strongest[0], abs=6e-4)
+    box = tab.page.query_selector(".heat-frame >> nth=0").bounding_box()
+    tab.page.mouse.click(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.5)
+    tab.page.wait_for_function(f"() => Number(new URLSearchParams(location.hash.slice(1)).get('c')) > {count // 2}")
+    tab.page.wait_for_selector(f"text=Columns {count - 256:,}–{count - 1:,} of {count:,}")
+    tab.show("view=heads&kind=encoder self&layer=1&r=96", "svg.web path")
+    assert f"Rows 96–143 of {count:,}" in tab.page.inner_text("main")
+    assert len(tab.page.query_selector_all(".web-word")) < 200
+    tab.page.hover(".web-word >> nth=3")
+    tab.page.wait_for_selector("text=other keys")
+    tab.show("view=tokens", ".chip")
+    assert f"Source 0–399 of {count:,}" in tab.page.inner_text("main")
+    tab.show("view=compare&a=1&b=1&bh=1", ".two .wide .heat canvas")
+    tab.show("view=hand", ".recipe .strip")
+    tab.show("view=grid&kind=encoder self", ".thumb canvas")
+    assert tab.errors == []
+
+
+def test_what_is_drawn_can_be_turned(translator: Any, tab_of: Callable[..., Any], tmp_path: Path) -> None:
+    """Rows by what was read, hidden shares scaled up, a range enlarged, rollout, the key to the buttons that save."""
+    path = tmp_path / "page.html"
+    path.write_text(inspect(translator, TEXT).to_html(), encoding="utf-8")
+    tab = tab_of()
+    tab.page.goto(path.as_uri() + "#view=align")
+    first = ".pair .line >> nth=1 >> .word >> nth=0"
+    tab.page.wait_for_selector(first)
+    written = tab.page.inner_text(first)
+    tab.show("view=align&rows=read", ".pair .word")
+    tab.page.wait_for_selector(".pair .line >> nth=1 >> .word.special >> nth=0")
+    assert tab.page.inner_text(first) != written
+    tab.show("view=align&spec=0&norm=1", ".pair .word")
+    tab.page.wait_for_selector(".legend >> text=Scaled up to 1")
+    tab.page.focus(".heat-frame")
+    tab.page.keyboard.press("ArrowRight")
+    assert "(hidden " in tab.page.inner_text(".heat-foot .readout")
+    tab.show("view=align", ".heat canvas")
+    width = "document.querySelector('.heat-whole').offsetWidth"
+    before = tab.page.evaluate(width)
+    frame = tab.page.query_selector(".heat-frame")
+    frame.scroll_into_view_if_needed()
+    box = frame.bounding_box()
+    left, bottom = box["x"], box["y"] + box["height"]
+    tab.page.mouse.move(left + 130, bottom - 30)
+    tab.page.mouse.down()
+    tab.page.mouse.move(left + 210, bottom - 100, steps=4)
+    tab.page.mouse.up()
+    tab.page.wait_for_function(f"() => {width} > {before}")
+    tab.page.mouse.dblclick(left + 200, bottom - 40)
+    tab.page.wait_for_function(f"() => {width} === {before}")
+    tab.page.keyboard.press("e")
+    assert tab.page.evaluate("document.activeElement.textContent") == "SVG"
+    tab.show("view=why", ".shaded span")
+    assert any("Rollout" in text for text in tab.page.inner_text(".tools select").split("\n"))
+    assert tab.errors == []
+
+
+def test_a_browser_that_cannot_unpack_shows_the_tables(translator: Any, tab_of: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(inspect(translator, TEXT).to_html(), encoding="utf-8")
+    tab = tab_of()
+    tab.page.add_init_script("delete window.DecompressionStream")
+    tab.page.goto(path.as_uri())
+    assert "DecompressionStream" in tab.page.wait_for_selector(".note.wrong").inner_text()
+    assert tab.page.is_visible("#fallback table")
 
 
 def test_wrong_files_are_refused_in_words(translator: Any, tab_of: Callable[..., Any], tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 import torch
 
-from regard.inspection.tape import align
+from regard.inspection.aligning import KEY, Head
+from regard.inspection.tape import align, record
 from regard.models import rnn
-from regard.serving.linking import Link, links, links_words, words
+from regard.serving.linking import Link, linked, links, links_words, words
 from regard.translator import Translator
 
 
@@ -55,3 +57,19 @@ def test_no_links_where_nothing_can_be_read_off(translator: Any, tokenizers: Any
     [found] = without.translate(["A dog runs ."], details=True)
     assert links(without, found) == ()
     assert Link((0, 1), (0, 1), (0, 0), 0.5) == Link((0, 1), (0, 1), (0, 0), 0.5)
+
+
+def test_the_head_that_was_measured_is_the_one_that_is_read(translator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    [found] = translator.translate(["A dog runs in the park ."], details=True)
+    usual = linked(translator, found).weights
+    head = Head("decoder.blocks.0.cross.attend", 1, 0.9, 0.5, 10)
+    monkeypatch.setitem(translator.meta, KEY, asdict(head))
+    measured = linked(translator, found).weights
+    assert measured != usual
+    ids, [start, _] = translator.tokenizer.tokens(found.source).ids, translator.marks()
+    [inputs, _], _ = translator.frame(ids)
+    with torch.no_grad(), record(translator.model, [head.attention]) as tape:
+        translator.model(torch.tensor([inputs]), torch.tensor([[start, *found.ids[:-1]]]))
+    wanted = tape.weights(head.attention, 1)[0]
+    alone = align(translator.model, inputs, [start, *found.ids[:-1]], chosen=(head.attention, 1))
+    torch.testing.assert_close(alone, wanted)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from regard.inspection.page import unpacked
+from regard.inspection.trace import Trace
 from regard.serving.looking import Shelf, gates_of
 from regard.serving.refusals import RefusalError
 
@@ -37,7 +39,21 @@ def test_a_trace_and_its_blocks(client: Any) -> None:
     assert np.isfinite(weights).all()
     page = client.get(f"/api/traces/{made['id']}/export.html")
     assert page.headers["content-disposition"].endswith('"regard.html"')
-    assert base64.b64encode(found.content).decode() in page.text
+    assert base64.b64encode(found.content).decode() in unpacked(page.text)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trace_as_files(client: Any) -> None:
+    made = client.post("/api/traces", {"model": "en-fr", "text": TEXT}).json()
+    base = f"/api/traces/{made['id']}/export"
+    trace = Trace.of(client.get(f"{base}.json").json())
+    assert trace.array(trace.attentions[0].weights["0"]).shape == trace.attentions[0].size
+    svg, png = client.get(f"{base}.svg?view=grid"), client.get(f"{base}.png")
+    assert (svg.headers["content-type"], png.headers["content-type"]) == ("image/svg+xml", "image/png")
+    assert svg.content.lstrip().startswith(b"<?xml")
+    assert png.content.startswith(b"\x89PNG")
+    assert client.get(f"{base}.pdf").status_code == 400
+    assert client.get(f"{base}.svg?view=pie").status_code == 400
 
 
 def test_a_trace_of_a_forced_answer(client: Any) -> None:
@@ -52,6 +68,10 @@ def test_heads_are_switched_off(client: Any, translator: Any) -> None:
     assert isinstance(found["text"], str)
     assert found["difference"] != 0
     assert client.post("/api/translate", {"text": TEXT}).json()["translations"][0]["text"] == translator.translate([TEXT])[0]
+    found = client.post("/api/changes", body | {"gates": {CROSS: {"0": None, "1": 0.5}}}).json()
+    assert found["gates"] == {CROSS: {"0": None, "1": 0.5}}
+    assert found["name"] == f"{CROSS}: 0 (mean)+1"
+    assert found["difference"] != 0
 
 
 def test_a_model_with_workers_of_its_own_is_looked_into_too(running_of: Callable[..., Any]) -> None:
@@ -123,7 +143,7 @@ def test_the_shelf_lets_the_oldest_go() -> None:
 
 
 def test_gates_as_they_travel() -> None:
-    assert gates_of({"a": {"0": 0, "3": 1}}) == (("a", ((0, 0.0), (3, 1.0))),)
+    assert gates_of({"a": {"0": 0, "3": None}}) == (("a", ((0, 0.0), (3, None))),)
     for factor in (float("nan"), float("inf"), -11.0):
         with pytest.raises(RefusalError, match="factors are numbers from -10 to 10"):
             gates_of({"a": {"0": factor}})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import urllib.request
 import zipfile
 from collections.abc import Callable
 from importlib.resources import files
@@ -99,3 +101,38 @@ def test_the_wheel_holds_the_page(tmp_path: Path) -> None:
         for name in ("index.html", "inspector.js", "inspector.css", "words.json"):
             assert wheel.read(f"regard/page/{name}") == (ROOT / "src" / "regard" / "page" / name).read_bytes()
     assert not [name for name in names if "node_modules" in name or name.endswith(".tsx")]
+
+
+@pytest.mark.slow
+def test_the_wheel_in_an_environment_of_its_own_serves_the_page(translator: Any, tmp_path: Path) -> None:
+    """An empty environment with the wheel alone; what regard depends on is borrowed from the one that runs the tests."""
+    pytest.importorskip("hatchling")
+    code = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, capture_output=True, text=True)
+    wheel, home = tmp_path / done.stdout.split()[-1], tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
+    python = str(home / "bin" / "python")
+    site = next(home.glob("lib/python*/site-packages"))
+    (site / "borrowed.pth").write_text("\n".join(path for path in sys.path if path.endswith("-packages")), encoding="utf-8")
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run(install, check=True, cwd=tmp_path)
+    translator.save(tmp_path / "en-fr")
+    serve = [python, "-m", "regard", "serve", "en-fr", "--port", "0", "--device", "cpu"]
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    server = subprocess.Popen(serve, cwd=tmp_path, env=plain, stderr=subprocess.PIPE, text=True)
+    assert server.stderr is not None
+    try:
+        line = ""
+        while not line.startswith("serving"):
+            line = server.stderr.readline()
+            assert line, "the server did not start"
+        address = line.split()[-1]
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{address}/page/inspector.js") as answer:
+            assert answer.read() == (ROOT / "src" / "regard" / "page" / "inspector.js").read_bytes()
+    finally:
+        server.terminate()
+        server.wait(60)
+        server.stderr.close()
+    where = [python, "-c", "import regard; print(regard.__file__)"]
+    found = subprocess.run(where, cwd=tmp_path, env=plain, check=True, capture_output=True, text=True).stdout
+    assert str(site) in found

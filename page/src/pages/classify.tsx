@@ -1,7 +1,7 @@
 // The classification page: classes as bars while one writes, or a label under every token.
 import { useState } from "preact/hooks";
 import { post, type Model } from "../api";
-import { Bars, Note } from "../parts";
+import { Bars, Note, Tools } from "../parts";
 import { say } from "../say";
 import { get, link, set } from "../state";
 import { percent } from "../text";
@@ -32,7 +32,7 @@ export function Classify({ models }: { models: Model[] }) {
   if (!model) return <Note>{say("no.model", { verb: say("page.classify") })}</Note>;
   return (
     <section class="desk" aria-label={say("page.classify")}>
-      <div class="tools">{picker}</div>
+      <Tools>{picker}</Tools>
       <div class="panes">
         <div class="pane">
           <div class="pane-head"><span>{say("text")}</span></div>
@@ -44,7 +44,7 @@ export function Classify({ models }: { models: Model[] }) {
         </div>
         <div class={"pane answer-pane" + (busy ? " busy" : "")} aria-live="polite">
           <div class="pane-head"><span>{say("classes")}</span></div>
-          {!found && <p class="note">{say("classify.empty")}</p>}
+          {!found && <Note>{say("classify.empty")}</Note>}
           {found && found.tokens.length === 0 && (
             <>
               <p class="verdict"><bdi>{found.label}</bdi> <span class="faint">{percent(found.probability)}</span></p>

@@ -2,8 +2,8 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Model, Option } from "../api";
 import { post } from "../api";
-import { Choice, Note } from "../parts";
-import { say } from "../say";
+import { Choice, Note, Wait } from "../parts";
+import { reason, say } from "../say";
 import { get, set } from "../state";
 import { percent, visible } from "../text";
 
@@ -31,7 +31,7 @@ export function useLater(run: (signal: AbortSignal) => Promise<void>, reasons: u
         await run(stop.signal);
         if (!stop.signal.aborted) setWrong("");
       } catch (error) {
-        if (!stop.signal.aborted) setWrong(error instanceof Error ? error.message : String(error));
+        if (!stop.signal.aborted) setWrong(reason(error));
       } finally {
         if (!stop.signal.aborted) setBusy(false);
       }
@@ -93,13 +93,13 @@ export function Options(props: {
   return (
     <div class="menu" role="menu" aria-label={say("alternatives")} ref={list} onKeyDown={move} aria-busy={!options && !wrong}>
       {wrong && <Note kind="wrong">{wrong}</Note>}
-      {!options && !wrong && <p class="note">{say("loading")}</p>}
+      {!options && !wrong && <Wait />}
       {options?.filter((one, i) => i < 4 || one.probability >= 0.001).map((one) => {
         const same = one.text.trim() === props.now;
         return (
-          <button type="button" role="menuitem" class={same ? "now" : ""} disabled={one.end} onClick={() => props.onChoose(one)}>
+          <button role="menuitem" class={same ? "now" : ""} disabled={one.end} onClick={() => props.onChoose(one)}>
             <bdi>{one.end ? say("end.here") : visible(one.text.trim() || one.text)}</bdi>
-            <span class="meter" aria-hidden="true"><span style={{ width: 100 * one.probability + "%" }} /></span>
+            <span class="meter" aria-hidden><span style={{ width: 100 * one.probability + "%" }} /></span>
             <small>{percent(one.probability)}</small>
           </button>
         );

@@ -1,10 +1,10 @@
 // The page of language models: a prompt, what follows as it is written, and what else could have followed at any place.
 import { useRef, useState } from "preact/hooks";
 import { events, type Model, type Option, type Piece } from "../api";
-import { Note } from "../parts";
-import { count, say } from "../say";
+import { along, Note, replaceable, Tools } from "../parts";
+import { count, reason, say } from "../say";
 import { get, getNumber, link, set } from "../state";
-import { digits, percent, visible } from "../text";
+import { digits, percent, span, visible } from "../text";
 import { Options, Sureness, sureness, useModel } from "./common";
 
 interface Done {
@@ -55,13 +55,13 @@ export function Generate({ models }: { models: Model[] }) {
         setSeconds((performance.now() - began) / 1000);
       }
     } catch (error) {
-      if (!own.signal.aborted) setWrong(error instanceof Error ? error.message : String(error));
+      if (!own.signal.aborted) setWrong(reason(error));
     } finally {
       if (stop.current === own) setBusy(false);
     }
   };
   const choose = (place: number, option: Option) => {
-    const before = Array.from(done!.text).slice(0, done!.tokens[place].start).join("").trimEnd();
+    const before = span(done!.text, 0, done!.tokens[place].start).trimEnd();
     setUndo([...undo, [given, done]]);
     run(given + before + option.text);
   };
@@ -75,30 +75,30 @@ export function Generate({ models }: { models: Model[] }) {
   const letters = Array.from(done?.text ?? "");
   return (
     <section class="desk" aria-label={say("page.generate")}>
-      <div class="tools">
+      <Tools>
         {picker}
         {numbers.map(([name, field, least, most]) => (
           <label class="field"><span>{field === "max_new_tokens" ? say("tokens.most") : field}</span>
             <input type="number" min={least} max={most} step="any" value={get(name, name === "tokens" ? "60" : "")} placeholder="–" onChange={(event) => set({ [name]: event.currentTarget.value || null })} />
           </label>
         ))}
-      </div>
+      </Tools>
       <div class="pane story">
         <textarea aria-label={say("generate.input")} placeholder={say("generate.input")} value={prompt} onInput={(event) => set({ prompt: event.currentTarget.value || null })}
           onKeyDown={(event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(""); }} />
-        <div class="tools">
-          <button type="button" class="main" onClick={() => { setUndo([]); run(""); }}>{say("go.on")}</button>
-          {busy && <button type="button" onClick={() => { stop.current?.abort(); setBusy(false); }}>{say("stop")}</button>}
-          {undo.length > 0 && <button type="button" onClick={back}>↶ {say("undo")}</button>}
+        <Tools>
+          <button class="main" onClick={() => { setUndo([]); run(""); }}>{say("go.on")}</button>
+          {busy && <button onClick={() => { stop.current?.abort(); setBusy(false); }}>{say("stop")}</button>}
+          {undo.length > 0 && <button onClick={back}>↶ {say("undo")}</button>}
           <span class="faint">Ctrl + Enter</span>
-        </div>
+        </Tools>
         <div class={"out written" + (busy ? " coming" : "")} role="group" aria-label={say("generated")}>
           {(given || text || done) && <span class="prompt">{prompt}</span>}
           {given && <span class="said forced">{given}</span>}
           {!done && text}
           {done?.tokens.map((token, i) => {
             if (token.end <= token.start) return null;
-            const own = letters.slice(token.start, token.end).join("");
+            const own = span(letters, token.start, token.end);
             const probability = Math.exp(token.log_prob);
             return (
               <span class="holder">
@@ -107,13 +107,10 @@ export function Generate({ models }: { models: Model[] }) {
                   onClick={() => setOpen(open === i ? -1 : i)}
                   onKeyDown={(event) => {
                     if (event.key === "Enter" || event.key === " ") { setOpen(i); event.preventDefault(); }
-                    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
-                    const all = Array.from(document.querySelectorAll<HTMLElement>("[data-word]"));
-                    const next = step && all[all.indexOf(event.currentTarget) + step];
-                    if (next) { next.focus(); event.preventDefault(); }
+                    along(event, replaceable());
                   }}
                 >{own}</span>
-                {open === i && <Options asked={{ model: model.name, text: prompt + given, prefix: letters.slice(0, token.start).join("") }} now={own.trim()} onChoose={(option) => choose(i, option)} onClose={() => setOpen(-1)} />}
+                {open === i && <Options asked={{ model: model.name, text: prompt + given, prefix: span(letters, 0, token.start) }} now={own.trim()} onChoose={(option) => choose(i, option)} onClose={() => setOpen(-1)} />}
               </span>
             );
           })}

@@ -56,7 +56,7 @@ export function Look({ models, showKeys }: { models: Model[]; showKeys: () => vo
           </label>
         )}
         <button type="submit" class="main">{say("look")}</button>
-        {trace?.id !== undefined && <button type="button" onClick={async () => download("regard.html", await saved(trace.id!))}>{say("as.file")}</button>}
+        {trace?.id !== undefined && <button type="button" onClick={async () => download("regard.html", await saved(trace.id!, "html"))}>{say("as.file")}</button>}
       </form>
       {wrong && <Note kind="wrong">{wrong}</Note>}
       {busy && <p class="note" role="status">{say("loading")}</p>}

@@ -2,10 +2,10 @@
 // else it could have been, and choosing another goes on from there.
 import { useMemo, useRef, useState } from "preact/hooks";
 import { events, type Model, type Option, type Sentence } from "../api";
-import { Note, Switch } from "../parts";
-import { count, language, say } from "../say";
+import { along, Note, replaceable, Switch, Tools } from "../parts";
+import { count, language, named, reason, say } from "../say";
 import { get, getNumber, link, set } from "../state";
-import { digits, percent } from "../text";
+import { digits, percent, span } from "../text";
 import { Options, Sureness, sureness, useLater, useModel } from "./common";
 
 interface Shown extends Sentence {
@@ -19,15 +19,14 @@ interface Place {
   word: number;
 }
 
-const EXAMPLES: Record<string, string[]> = {
-  en: ["Two dogs are playing in the snow.", "A man in a red hat is riding a horse on the beach.", "Why does she not play in the hotel?"],
-  zh: ["他们在下雪天玩。", "我们今天不买这些小衬衫。"],
-  fr: ["Deux chiens jouent dans la neige.", "Un homme monte un cheval sur la plage."],
-};
+/** Texts to try in a language. */
+function examples(language: string): string[] {
+  const found = named("examples.", language);
+  return found === language ? [] : found.split("|");
+}
 
-const begun = (start: number, source: string): Shown => ({
-  start, source, text: "", confidence: 1, score: 0, tokens: [], finished: true, truncated: false, unknown: 0, alternatives: [], forced: 0, done: false,
-});
+/** What a sentence is before anything of its translation is known. */
+const begun = (start: number, source: string) => ({ start, source, text: "", tokens: [], alternatives: [], forced: 0, done: false }) as unknown as Shown;
 
 export function Translate({ models }: { models: Model[] }) {
   const [model, picker] = useModel(models, "translate");
@@ -91,13 +90,13 @@ export function Translate({ models }: { models: Model[] }) {
       }
     } catch (error) {
       setSentences(before);
-      setFailed(error instanceof Error ? error.message : String(error));
+      setFailed(reason(error));
     }
   };
   const choose = (place: Place, option: Option) => {
     const own = sentences[place.sentence];
     const [start] = own.words!.target[place.word];
-    again(place.sentence, Array.from(own.text).slice(0, start).join("").trimEnd() + option.text);
+    again(place.sentence, span(own.text, 0, start).trimEnd() + option.text);
   };
 
   if (!model) return <Note>{say("no.model", { verb: say("page.translate") })}</Note>;
@@ -106,11 +105,11 @@ export function Translate({ models }: { models: Model[] }) {
   const near = at ?? open;
   return (
     <section class="desk" aria-label={say("page.translate")}>
-      <div class="tools">
+      <Tools>
         {picker}
         <details class="more">
           <summary>{say("options")}</summary>
-          <div class="tools">
+          <Tools>
             <label class="field"><span>{say("beams")}</span>
               <input type="number" min="1" max={model.limits.beams} value={beams || ""} placeholder={say("own")} onChange={(event) => set({ beams: event.currentTarget.value || null })} />
             </label>
@@ -118,36 +117,36 @@ export function Translate({ models }: { models: Model[] }) {
               <input type="number" step="0.1" value={penalty} placeholder={say("own")} onChange={(event) => set({ penalty: event.currentTarget.value || null })} />
             </label>
             <Switch label={say("sureness")} on={get("sure", "1") === "1"} onChange={(on) => set({ sure: on ? null : "0" })} />
-          </div>
+          </Tools>
         </details>
-      </div>
+      </Tools>
       <div class="panes">
         <Source model={model} text={text} read={read} sentences={sentences} near={near} />
         <div class={"pane answer-pane" + (busy || read !== text ? " busy" : "")} lang={model.target ?? ""}>
           <div class="pane-head"><span>{model.target ?? say("translation")}</span>
             <span class="buttons">
-              {undo.length > 0 && <button type="button" class="small" onClick={() => { setSentences(undo[undo.length - 1]); setUndo(undo.slice(0, -1)); }}>↶ {say("undo")}</button>}
+              {undo.length > 0 && <button class="small" onClick={() => { setSentences(undo[undo.length - 1]); setUndo(undo.slice(0, -1)); }}>↶ {say("undo")}</button>}
               {sentences.length > 0 && <Copy text={whole(read, sentences)} />}
             </span>
           </div>
           <Answer {...{ read, sentences, at, open, setAt, setOpen }} sure={get("sure", "1") === "1"}
             menu={(place) => (
               <Options
-                asked={{ model: model.name, text: sentences[place.sentence].source, prefix: Array.from(sentences[place.sentence].text).slice(0, sentences[place.sentence].words!.target[place.word][0]).join("") }}
+                asked={{ model: model.name, text: sentences[place.sentence].source, prefix: span(sentences[place.sentence].text, 0, sentences[place.sentence].words!.target[place.word][0]) }}
                 now={wordAt(sentences[place.sentence], place.word)}
                 onChoose={(option) => choose(place, option)}
                 onClose={() => { setOpen(null); document.querySelector<HTMLElement>(`[data-word="${place.sentence}.${place.word}"]`)?.focus(); }}
               />
             )}
           />
-          {!text.trim() && <p class="note">{say("translate.empty")}</p>}
+          {!text.trim() && <Note>{say("translate.empty")}</Note>}
           <p class="unseen" role="status">{busy ? say("loading") : ""}</p>
         </div>
       </div>
       {(wrong || failed) && <Note kind="wrong">{wrong || failed}</Note>}
       {!text.trim() && (
-        <p class="examples">{say("try")} {(EXAMPLES[model.source ?? "en"] ?? []).map((one) => (
-          <button type="button" class="plain" onClick={() => set({ text: one }, true)}>{one}</button>
+        <p class="examples">{say("try")} {examples(model.source ?? "en").map((one) => (
+          <button class="plain" onClick={() => set({ text: one }, true)}>{one}</button>
         ))}</p>
       )}
       {marks.length > 0 && (
@@ -173,18 +172,17 @@ function follow(made: Shown[], kind: string, told: any): Shown[] {
 
 /** The whole translation, with the white space of the text around its sentences. */
 function whole(read: string, sentences: Shown[]): string {
-  const letters = Array.from(read);
   let [found, end] = ["", 0];
   for (const one of sentences) {
-    found += letters.slice(end, one.start).join("") + one.text;
+    found += span(read, end, one.start) + one.text;
     end = one.start + Array.from(one.source).length;
   }
-  return found + letters.slice(end).join("");
+  return found + span(read, end);
 }
 
 function wordAt(sentence: Shown, word: number): string {
   const [start, end] = sentence.words!.target[word];
-  return Array.from(sentence.text).slice(start, end).join("");
+  return span(sentence.text, start, end);
 }
 
 function Copy({ text }: { text: string }) {
@@ -198,7 +196,7 @@ function Copy({ text }: { text: string }) {
       setDone(false);
     }
   };
-  return <button type="button" class="small" onClick={copy}>{say(done ? "copied" : "copy")}</button>;
+  return <button class="small" onClick={copy}>{say(done ? "copied" : "copy")}</button>;
 }
 
 /** The text box; behind it the same text with the looked-at words shaded. */
@@ -210,23 +208,22 @@ function Source(props: { model: Model; text: string; read: string; sentences: Sh
     const own = sentences[near.sentence];
     const weights = own?.words?.weights[near.word];
     if (!own?.words || !weights) return [];
-    const letters = Array.from(text);
     const found: [string, number][] = [];
     let end = 0;
     own.words.source.forEach(([from, to], i) => {
-      found.push([letters.slice(end, own.start + from).join(""), 0]);
-      found.push([letters.slice(own.start + from, own.start + to).join(""), weights[i]]);
+      found.push([span(text, end, own.start + from), 0]);
+      found.push([span(text, own.start + from, own.start + to), weights[i]]);
       end = own.start + to;
     });
-    return [...found, [letters.slice(end).join(""), 0] as [string, number]];
+    return [...found, [span(text, end), 0] as [string, number]];
   }, [text, read, sentences, near]);
   return (
     <div class="pane" lang={props.model.source ?? ""}>
       <div class="pane-head"><span>{props.model.source ?? say("text")}</span>
-        {text && <button type="button" class="small" onClick={() => set({ text: null })}>{say("clear")}</button>}
+        {text && <button class="small" onClick={() => set({ text: null })}>{say("clear")}</button>}
       </div>
       <div class="paper">
-        <div class="behind" aria-hidden="true" ref={behind}>
+        <div class="behind" aria-hidden ref={behind}>
           {parts.map(([part, weight]) => (weight > 0.03 ? <mark style={{ "--share": weight }}>{part}</mark> : part))}
         </div>
         <textarea
@@ -253,20 +250,11 @@ function Answer(props: {
   setOpen: (place: Place | null) => void;
   menu: (place: Place) => preact.JSX.Element;
 }) {
-  const letters = Array.from(props.read);
   let end = 0;
-  const move = (event: KeyboardEvent) => {
-    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
-    if (!step) return;
-    const all = Array.from(document.querySelectorAll<HTMLElement>("[data-word]"));
-    const next = all[all.indexOf(event.currentTarget as HTMLElement) + step];
-    next?.focus();
-    event.preventDefault();
-  };
   return (
     <div class="out" role="group" aria-label={say("translation")}>
       {props.sentences.map((sentence, s) => {
-        const gap = letters.slice(end, sentence.start).join("");
+        const gap = span(props.read, end, sentence.start);
         end = sentence.start + Array.from(sentence.source).length;
         const own = Array.from(sentence.text);
         if (!sentence.done || !sentence.words) return <span class={sentence.done ? "" : "coming"}>{gap}{sentence.text}</span>;
@@ -275,13 +263,13 @@ function Answer(props: {
           <span>
             {gap}
             {sentence.words.target.map(([from, until], w) => {
-              const between = own.slice(to, from).join("");
+              const between = span(own, to, from);
               to = until;
               const logs = sentence.tokens.filter((token) => Math.min(token.end, until) > Math.max(token.start, from));
               const probability = Math.exp(logs.reduce((sum, token) => sum + token.log_prob, 0));
               const here = props.open?.sentence === s && props.open.word === w;
               const near = here || (props.at?.sentence === s && props.at.word === w);
-              const word = own.slice(from, until).join("");
+              const word = span(own, from, until);
               return (
                 <>
                   {between}
@@ -302,7 +290,7 @@ function Answer(props: {
                           props.setOpen({ sentence: s, word: w });
                           event.preventDefault();
                         } else if (event.key === "Escape") props.setAt(null);
-                        else move(event);
+                        else along(event, replaceable());
                       }}
                     >{word}</span>
                     {here && props.menu({ sentence: s, word: w })}
@@ -310,11 +298,11 @@ function Answer(props: {
                 </>
               );
             })}
-            {own.slice(to).join("")}
+            {span(own, to)}
           </span>
         );
       })}
-      {letters.slice(end).join("")}
+      {span(props.read, end)}
     </div>
   );
 }
@@ -325,7 +313,7 @@ function heard(sentence: Shown, word: number): string {
   if (!weights?.length) return "";
   const best = weights.indexOf(Math.max(...weights));
   const [start, end] = sentence.words!.source[best];
-  return `. ${say("looks")} ${Array.from(sentence.source).slice(start, end).join("")} ${percent(weights[best])}`;
+  return `. ${say("looks")} ${span(sentence.source, start, end)} ${percent(weights[best])}`;
 }
 
 function Best(props: { sentences: Shown[]; near: Place | null; model: Model; onTake: (sentence: number, text: string) => void }) {
@@ -345,7 +333,7 @@ function Best(props: { sentences: Shown[]; near: Place | null; model: Model; onT
         </li>
         {own.alternatives.map((one) => (
           <li>
-            <button type="button" class="plain" onClick={() => props.onTake(index, one.text)} lang={language() === "zh" ? undefined : (props.model.target ?? "")}><bdi>{one.text}</bdi></button>{" "}
+            <button class="plain" onClick={() => props.onTake(index, one.text)} lang={language() === "zh" ? undefined : (props.model.target ?? "")}><bdi>{one.text}</bdi></button>{" "}
             <span class="faint">{percent(one.confidence)}</span>
           </li>
         ))}

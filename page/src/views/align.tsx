@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { chosen, chosenHead, useLook, useShown, type Shown } from "../look";
 import { colour, textOn, type Scale } from "../palette";
-import { About, Note } from "../parts";
+import { along, Note, Tools } from "../parts";
 import { say } from "../say";
 import { get, getNumber, set } from "../state";
 import { digits, percent, type Unit } from "../text";
@@ -19,15 +19,6 @@ function Line(props: {
   onHover: (index: number) => void;
   onHold: (index: number) => void;
 }) {
-  const move = (event: KeyboardEvent, index: number) => {
-    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
-    const others = (event.currentTarget as HTMLElement).parentElement!.querySelectorAll("button");
-    const next = others[index + step];
-    if (step && next) {
-      next.focus();
-      event.preventDefault();
-    }
-  };
   return (
     <div class="line" role="group" aria-label={props.name}>
       <span class="line-name">{props.name}</span>
@@ -37,7 +28,6 @@ function Line(props: {
           const now = theme();
           return (
             <button
-              type="button"
               class={"word" + (props.held === index ? " held" : "") + (unit.special ? " special" : "")}
               aria-pressed={props.held === index}
               tabIndex={index === Math.max(0, props.held) ? 0 : -1}
@@ -47,7 +37,7 @@ function Line(props: {
               onMouseLeave={() => props.onHover(-1)}
               onFocus={() => props.onHover(index)}
               onClick={() => props.onHold(index)}
-              onKeyDown={(event) => move(event, index)}
+              onKeyDown={(event) => along(event, event.currentTarget.parentElement!.querySelectorAll("button"))}
             >
               <bdi>{unit.label}</bdi>
               {value > 0.005 && <small>{Math.round(100 * value)}</small>}
@@ -108,9 +98,8 @@ export function Align() {
   const fixed = trace.task === "translate" && !best;
   return (
     <>
-      <About view="align" />
       {fixed && <Note>{say("no.cross")}</Note>}
-      <div class="tools"><Pickers /><Looks /></div>
+      <Tools><Pickers /><Looks /></Tools>
       {best && best.attention === attention.name && (
         <Note>
           {best.head === null ? say("best.mean") : say("best.head", { layer: best.layer, head: best.head })}{" "}

@@ -1,6 +1,6 @@
 // What is in the model: its parts, their shapes, and where its weights and its work are.
 import { useLook } from "../look";
-import { About, Note, Numbers } from "../parts";
+import { Fact, Note, Numbers } from "../parts";
 import { count, say } from "../say";
 import type { Node } from "../trace";
 
@@ -16,7 +16,7 @@ function Branch({ node, whole, depth }: { node: Node; whole: number; depth: numb
   const row = (
     <>
       <span class="part-name"><b>{node.name || "model"}</b> <span class="faint">{node.part} {shapes(node)}</span></span>
-      <span class="bar-track" aria-hidden="true"><span class="bar-fill" style={{ width: (100 * node.parameters) / Math.max(1, whole) + "%" }} /></span>
+      <span class="bar-track" aria-hidden><span class="bar-fill" style={{ width: (100 * node.parameters) / Math.max(1, whole) + "%" }} /></span>
       <span class="bar-value">{count(node.parameters)}</span>
     </>
   );
@@ -42,12 +42,11 @@ export function Anatomy() {
   const { anatomy, parameters, d_model, dtype, sha256 } = trace.model;
   return (
     <>
-      <About view="anatomy" />
       <dl class="facts">
-        <div><dt>{say("parameters")}</dt><dd>{count(parameters)}</dd></div>
-        <div><dt>d_model</dt><dd>{d_model}</dd></div>
-        <div><dt>{say("dtype")}</dt><dd>{dtype}</dd></div>
-        {sha256 && <div><dt>SHA-256</dt><dd><code>{sha256.slice(0, 12)}…</code></dd></div>}
+        <Fact name={say("parameters")}>{count(parameters)}</Fact>
+        <Fact name="d_model">{d_model}</Fact>
+        <Fact name={say("dtype")}>{dtype}</Fact>
+        {sha256 && <Fact name="SHA-256"><code>{sha256.slice(0, 12)}…</code></Fact>}
       </dl>
       {anatomy ? (
         <>

@@ -1,9 +1,9 @@
 // How the answer was found: the beginnings that the search kept, step by step, and those it let go.
 import { useState } from "preact/hooks";
 import { useLook } from "../look";
-import { About, Note, Numbers } from "../parts";
+import { Note, Numbers, pressed, Scroll, Tools } from "../parts";
 import { say } from "../say";
-import { digits, entry, percent } from "../text";
+import { digits, entry, percent, short } from "../text";
 import type { BeamNode } from "../trace";
 
 const WIDE = 136;
@@ -16,14 +16,13 @@ export function Beam() {
   const { beam, hypotheses } = trace;
   return (
     <>
-      <About view="beam" />
       {!beam && <Note>{say("beam.none")}</Note>}
       {beam && (
         <>
-          <div class="tools">
+          <Tools>
             <label class="switch"><input type="checkbox" checked={all} onChange={(event) => setAll(event.currentTarget.checked)} /><span>{say("beam.all")}</span></label>
             <span class="faint">{say("beam.width", { n: beam.num_beams })}</span>
-          </div>
+          </Tools>
           <Tree nodes={beam.nodes} all={all} held={held} onHold={setHeld} />
         </>
       )}
@@ -76,35 +75,36 @@ function Tree(props: { nodes: BeamNode[]; all: boolean; held: number; onHold: (n
   const at = placed(nodes, shown);
   const steps = Math.max(0, ...Array.from(at.values(), (place) => place.x)) + 1;
   const rows = Math.max(0, ...Array.from(at.values(), (place) => place.y)) + 1;
+  const middle = (place: { y: number }) => place.y * TALL + TALL / 2 + 4;
   const path = new Set<number>();
   for (let i = held; i >= 0; i = nodes[i].parent) path.add(i);
   const node = nodes[held];
   const kept = node ? [...path].reverse().map((i) => entry(trace, nodes[i].token, false)).join(" ") : "";
   return (
     <figure>
-      <div class="tree-frame" tabIndex={0} role="region" aria-label={say("view.beam")}>
-        <svg class="tree" width={steps * WIDE + 20} height={rows * TALL + 12} role="img" aria-label={say("beam.picture", { n: at.size })}>
+      <Scroll name={say("view.beam")} kind="tree-frame">
+        <svg class="tree" width={steps * WIDE + 20} height={rows * TALL + 12} role="group" aria-label={say("beam.picture", { n: at.size })}>
           {[...at].map(([i, place]) => {
             const parent = at.get(nodes[i].parent);
             if (!parent) return null;
-            const [x1, y1] = [parent.x * WIDE + WIDE - 12, parent.y * TALL + TALL / 2 + 4];
-            const [x2, y2] = [place.x * WIDE + 8, place.y * TALL + TALL / 2 + 4];
+            const [x1, y1] = [parent.x * WIDE + WIDE - 12, middle(parent)];
+            const [x2, y2] = [place.x * WIDE + 8, middle(place)];
             return <path class={"branch" + (nodes[i].best || path.has(i) ? " best" : "")} d={`M${x1} ${y1}C${x1 + 14} ${y1} ${x2 - 14} ${y2} ${x2} ${y2}`} />;
           })}
-          {[...at].map(([i, place]) => {
+          {[...at].map(([i, place], n) => {
             const own = nodes[i];
             const text = entry(trace, own.token, false);
             return (
-              <g class={"leaf" + (own.best ? " best" : "") + (own.kept || own.ended ? "" : " pruned") + (path.has(i) ? " held" : "")} onClick={() => props.onHold(i === held ? -1 : i)}>
+              <g class={"leaf" + (own.best ? " best" : "") + (own.kept || own.ended ? "" : " pruned") + (path.has(i) ? " held" : "")} {...pressed(".leaf", n === 0, () => props.onHold(i === held ? -1 : i))}>
                 <title>{`${text} ${percent(Math.exp(own.log_prob))}`}</title>
                 <rect x={place.x * WIDE + 8} y={place.y * TALL + 6} width={WIDE - 20} height={TALL - 6} rx="5" />
-                <text x={place.x * WIDE + 15} y={place.y * TALL + TALL / 2 + 4} dominant-baseline="middle">{text.length > 8 ? text.slice(0, 7) + "…" : text}{own.ended ? " ▪" : ""}</text>
-                <text class="small" x={place.x * WIDE + WIDE - 17} y={place.y * TALL + TALL / 2 + 4} text-anchor="end" dominant-baseline="middle">{digits(own.total)}</text>
+                <text x={place.x * WIDE + 15} y={middle(place)} dominant-baseline="middle">{short(text, 8)}{own.ended ? " ▪" : ""}</text>
+                <text class="small" x={place.x * WIDE + WIDE - 17} y={middle(place)} text-anchor="end" dominant-baseline="middle">{digits(own.total)}</text>
               </g>
             );
           })}
         </svg>
-      </div>
+      </Scroll>
       <p class="readout" aria-live="polite"><bdi>{node ? `${kept} · Σ log p ${digits(node.total)}` : say("beam.idle")}</bdi></p>
     </figure>
   );

@@ -1,45 +1,27 @@
 // Two of anything with the same rows and columns: heads, layers, or the same text in another model; and their difference.
 import { useMemo, useState } from "preact/hooks";
-import { Blocks, useBlocks } from "../blocks";
+import { Blocks } from "../blocks";
 import { Heat } from "../heat";
-import { Looking, palette, specials, useLook, wordy, type Looked } from "../look";
-import { About, Choice, matrixTable, Note, Numbers } from "../parts";
-import { named, say } from "../say";
+import { keptHeads, Looking, palette, useLook, useShown, type Looked, type Shown } from "../look";
+import { Choice, matrixTable, Note, Numbers, Tools } from "../parts";
+import { named, reason, say } from "../say";
 import { get, getNumber, set } from "../state";
-import { digits, gather, units, type Unit } from "../text";
+import { digits } from "../text";
 import type { Attention, Trace } from "../trace";
 import { parse } from "../open";
-import { attentionName, Looks } from "./map";
+import { attentionName, Looks, Parts } from "./map";
 
-interface Side {
-  rows: Unit[];
-  columns: Unit[];
-  values: Float32Array;
-}
-
-function useSide(prefix: string): { picker: preact.JSX.Element; side: Side | null | undefined; name: string } {
-  const { trace, blocks } = useLook();
+function useSide(prefix: string): { picker: preact.JSX.Element; side: Shown | null | undefined; name: string } {
+  const { trace } = useLook();
   const usual = trace.attentions.findIndex((one) => one.name === trace.alignment?.attention);
   const index = Math.max(0, Math.min(trace.attentions.length - 1, getNumber(prefix, Math.max(0, usual))));
   const attention: Attention | undefined = trace.attentions[index];
   const head = getNumber(prefix + "h", -1);
-  const names = attention ? (head < 0 ? Object.values(attention.weights) : [attention.weights[head] ?? null]) : [];
-  const found = useBlocks(blocks, names);
-  const side = useMemo(() => {
-    if (!attention || !found) return found === undefined ? undefined : null;
-    const kept = found.filter((one): one is Float32Array => one !== null);
-    if (!kept.length) return null;
-    const mean = new Float32Array(kept[0].length);
-    for (const one of kept) for (let i = 0; i < mean.length; i++) mean[i] += one[i] / kept.length;
-    const unit = wordy() ? "word" : "piece";
-    const rows = units(trace.sides[attention.rows], unit, specials());
-    const columns = units(trace.sides[attention.columns], unit, specials());
-    return { rows, columns, values: gather(mean, attention.size[1], rows, columns) };
-  }, [attention, head, found === undefined, wordy(), specials()]);
+  const side = useShown(attention ?? null, head);
   const picker = (
     <>
       <Choice label={say("attention")} value={String(index)} options={trace.attentions.map((one, i) => [String(i), attentionName(one)])} onChange={(one) => set({ [prefix]: one, [prefix + "h"]: null })} />
-      <Choice label={say("head")} value={String(head)} options={[["-1", say("mean")], ...Object.keys(attention?.weights ?? {}).map((h): [string, string] => [h, h])]} onChange={(one) => set({ [prefix + "h"]: one })} />
+      <Choice label={say("head")} value={String(head)} options={[["-1", say("mean")], ...(attention ? keptHeads(attention) : []).map((h): [string, string] => [h, h])]} onChange={(one) => set({ [prefix + "h"]: one })} />
     </>
   );
   return { picker, side, name: attention ? `${attentionName(attention)} · ${head < 0 ? say("mean") : head}` : "" };
@@ -53,23 +35,22 @@ export function Compare() {
     const file = input.files?.[0];
     if (!file) return;
     try {
-      const trace: Trace = parse(await file.text());
+      const trace = await parse(await file.text());
       setOther({ trace, blocks: new Blocks(trace), server: null });
       setWrong("");
     } catch (error) {
-      setWrong(error instanceof Error ? error.message : String(error));
+      setWrong(reason(error));
     }
     input.value = ""; // so that the same file can be chosen again
   };
   if (!own.trace.attentions.length) return <Note>{say("no.attention")}</Note>;
   return (
     <>
-      <About view="compare" />
-      <div class="tools">
+      <Tools>
         <label class="field"><span>{say("compare.open")}</span><input type="file" accept=".json,.html" onChange={(event) => open(event.currentTarget)} /></label>
-        {other && <button type="button" onClick={() => setOther(null)}>{say("compare.close")}</button>}
+        {other && <button onClick={() => setOther(null)}>{say("compare.close")}</button>}
         <Looks />
-      </div>
+      </Tools>
       {wrong && <Note kind="wrong">{wrong}</Note>}
       <Both other={other ?? own} />
     </>
@@ -78,13 +59,12 @@ export function Compare() {
 
 function Both({ other }: { other: Looked }) {
   const left = useSide("a");
+  const { trace } = useLook();
   return (
-    <>
-      <div class="two">
-        <Half name="A" made={left} about={useLook().trace} />
-        <Looking.Provider value={other}><Right left={left.side} /></Looking.Provider>
-      </div>
-    </>
+    <div class="two">
+      <Half name="A" made={left} about={trace} />
+      <Looking.Provider value={other}><Right left={left.side} /></Looking.Provider>
+    </div>
   );
 }
 
@@ -92,9 +72,12 @@ function Half({ name, made, about }: { name: string; made: ReturnType<typeof use
   return (
     <section>
       <h3>{name} <span class="faint">{about.model.name} · {named("task.", about.task)}</span></h3>
-      <div class="tools">{made.picker}</div>
+      <Tools>{made.picker}</Tools>
       {made.side ? (
-        <Heat name={`${name} ${made.name}`} rows={made.side.rows} columns={made.side.columns} values={made.side.values} palette={palette()} scale={get("scale")} height={420} />
+        <>
+          <Parts shown={made.side} />
+          <Heat name={`${name} ${made.name}`} rows={made.side.rows} columns={made.side.columns} values={made.side.values} palette={palette()} scale={get("scale")} height={420} />
+        </>
       ) : (
         <Note>{made.side === undefined ? say("loading") : say("overview.only")}</Note>
       )}
@@ -102,7 +85,7 @@ function Half({ name, made, about }: { name: string; made: ReturnType<typeof use
   );
 }
 
-function Right({ left }: { left: Side | null | undefined }) {
+function Right({ left }: { left: Shown | null | undefined }) {
   const right = useSide("b");
   const { trace } = useLook();
   const same = left && right.side && left.rows.length === right.side.rows.length && left.columns.length === right.side.columns.length;

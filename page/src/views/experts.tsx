@@ -2,22 +2,21 @@
 import { useBlocks } from "../blocks";
 import { Heat } from "../heat";
 import { palette, useLook } from "../look";
-import { About, Bars, Choice, matrixTable, Note, Numbers } from "../parts";
+import { Bars, Choice, matrixTable, Note, Numbers, Tools, Wait } from "../parts";
 import { say } from "../say";
 import { getNumber, set } from "../state";
-import { units, type Unit } from "../text";
+import { times, unit, units, type Unit } from "../text";
 import type { Router } from "../trace";
 
 export function Experts() {
   const { trace } = useLook();
-  if (!trace.experts.length) return <><About view="experts" /><Note>{say("experts.none")}</Note></>;
+  if (!trace.experts.length) return <Note>{say("experts.none")}</Note>;
   const index = Math.max(0, Math.min(trace.experts.length - 1, getNumber("router", 0)));
   return (
     <>
-      <About view="experts" />
-      <div class="tools">
+      <Tools>
         <Choice label={say("layer")} value={String(index)} options={trace.experts.map((one, i) => [String(i), one.name])} onChange={(router) => set({ router })} />
-      </div>
+      </Tools>
       <Shares key={index} router={trace.experts[index]} />
     </>
   );
@@ -26,10 +25,10 @@ export function Experts() {
 function Shares({ router }: { router: Router }) {
   const { trace, blocks } = useLook();
   const found = useBlocks(blocks, [router.share, router.chosen]);
-  if (!found) return <p class="note" aria-busy="true">{say("loading")}</p>;
+  if (!found) return <Wait />;
   const [share, picked] = found as Float32Array[];
   const rows = units(trace.sides[router.side], "piece", true);
-  const columns: Unit[] = Array.from({ length: router.count }, (_, i) => ({ label: String(i), title: `${say("expert")} ${i}`, tokens: [i], special: false }));
+  const columns: Unit[] = times(router.count, (i) => unit(String(i), [i], `${say("expert")} ${i}`));
   const sent = new Set(Array.from(picked, (expert, i) => `${Math.floor(i / router.active)} ${expert}`));
   const name = say("experts.picture", { n: router.active, of: router.count });
   return (

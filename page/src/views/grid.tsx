@@ -1,15 +1,15 @@
 // Every head of every layer as a thumbnail; the one that is picked is drawn large below.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useBlocks } from "../blocks";
-import { chosen, chosenHead, groupOf, groups, palette, useLook } from "../look";
+import { chosen, chosenHead, groupOf, palette, useLook } from "../look";
 import { paint, scaleOf } from "../palette";
-import { About, Choice, Note, Numbers } from "../parts";
+import { Choice, Note, Numbers, Tools } from "../parts";
 import { named, say } from "../say";
 import { get, set } from "../state";
-import { digits } from "../text";
+import { digits, times } from "../text";
 import { theme } from "../theme";
 import type { Attention } from "../trace";
-import { AttentionMap, Looks } from "./map";
+import { AttentionMap, Group, Looks } from "./map";
 
 interface Thumb {
   attention: Attention;
@@ -23,7 +23,7 @@ const SORTS = ["", "entropy", "distance", "sink", "importance"] as const;
 
 function thumbs(attentions: Attention[]): Thumb[] {
   return attentions.flatMap((attention) =>
-    Array.from({ length: attention.heads }, (_, head): Thumb | null => {
+    times(attention.heads, (head): Thumb | null => {
       const own = attention.weights[head];
       const { overview } = attention;
       if (overview) return { attention, head, block: overview.max, from: head * overview.size[0] * overview.size[1], size: overview.size };
@@ -45,7 +45,7 @@ function Picture({ thumb }: { thumb: Thumb }) {
     const values = found[0]!.subarray(thumb.from, thumb.from + height * width);
     paint(own, thumb.size, values, scaleOf(colours, values, "most"), now);
   }, [found === undefined, thumb.block, thumb.from, now, colours]);
-  return <canvas ref={canvas} aria-hidden="true" />;
+  return <canvas ref={canvas} aria-hidden />;
 }
 
 export function Grid() {
@@ -69,14 +69,8 @@ export function Grid() {
   const best = trace.alignment;
   return (
     <>
-      <About view="grid" />
-      <div class="tools">
-        <Choice
-          label={say("attention")}
-          value={group}
-          options={groups(trace).map((one) => [one, named("group.", one)])}
-          onChange={(kind) => set({ kind, layer: null, head: "mean", q: null })}
-        />
+      <Tools>
+        <Group group={group} />
         <Choice
           label={say("sort")}
           value={sort}
@@ -84,7 +78,7 @@ export function Grid() {
           onChange={(one) => set({ sort: one || null })}
         />
         <Looks />
-      </div>
+      </Tools>
       <div class="grid-frame">
         <div class="grid" style={{ gridTemplateColumns: `repeat(${columns}, minmax(54px, 1fr))` }} role="group" aria-label={named("group.", group)}>
           {all.map((thumb) => {
@@ -93,7 +87,6 @@ export function Grid() {
             const name = `${say("layer")} ${thumb.attention.layer}, ${say("head")} ${thumb.head}`;
             return (
               <button
-                type="button"
                 class="thumb"
                 aria-pressed={on}
                 title={`${name} · ${say("entropy")} ${digits(thumb.attention.entropy[thumb.head])}`}

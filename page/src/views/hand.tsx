@@ -1,8 +1,8 @@
 // One query by hand: every number from the query and the keys to the head's output.
 import { useBlocks } from "../blocks";
-import { useLook } from "../look";
-import { place, scaleOf, table, type Scale } from "../palette";
-import { About, Choice, Note, Numbers as Table } from "../parts";
+import { maskOf, scored, useLook } from "../look";
+import { colour, scaleOf, type Scale } from "../palette";
+import { Choice, Note, Numbers as Table, Scroll, Tools, Wait } from "../parts";
 import { say } from "../say";
 import { getNumber, set } from "../state";
 import { digits, percent, units } from "../text";
@@ -11,55 +11,24 @@ import type { Attention, Hand as Numbers } from "../trace";
 import { attentionName } from "./map";
 
 export function Strip({ values, scale, name }: { values: Float32Array; scale: Scale; name: string }) {
-  const colours = table(scale.palette, theme());
+  const now = theme();
   return (
     <span class="strip" role="img" aria-label={`${name}: ${Array.from(values.subarray(0, 8), digits).join(", ")}${values.length > 8 ? " …" : ""}`}>
-      {Array.from(values, (value, i) => {
-        const at = 4 * place(scale, value);
-        return <i title={`${i}: ${digits(value)}`} style={{ background: `rgb(${colours[at]} ${colours[at + 1]} ${colours[at + 2]})` }} />;
-      })}
+      {Array.from(values, (value, i) => <i title={`${i}: ${digits(value)}`} style={{ background: colour(scale, now, value) }} />)}
     </span>
   );
 }
 
-interface Step {
-  product: number;
-  score: number;
-  bias: number;
-  masked: boolean;
-  weight: number;
-}
-
-/** Scores and weights of one query, by the definition. */
-export function steps(q: Float32Array, k: Float32Array, scale: number, bias: Float32Array | null, masked: (key: number) => boolean): Step[] {
-  const width = q.length;
-  const count = k.length / width;
-  const found: Step[] = [];
-  for (let key = 0; key < count; key++) {
-    let product = 0;
-    for (let i = 0; i < width; i++) product += q[i] * k[key * width + i];
-    const more = bias ? bias[key] : 0;
-    found.push({ product, score: product * scale + more, bias: more, masked: masked(key), weight: 0 });
-  }
-  const high = Math.max(...found.filter((one) => !one.masked).map((one) => one.score));
-  let sum = 0;
-  for (const one of found) if (!one.masked) sum += Math.exp(one.score - high);
-  for (const one of found) one.weight = one.masked || !sum ? 0 : Math.exp(one.score - high) / sum;
-  return found;
-}
+/** So many keys of a long text, those with the largest weights. */
+const KEYS = 100;
 
 export function Hand() {
   const { trace } = useLook();
-  if (!trace.hand.length) return <><About view="hand" /><Note>{say("hand.none")}</Note></>;
+  if (!trace.hand.length) return <Note>{say("hand.none")}</Note>;
   const which = Math.min(trace.hand.length - 1, Math.max(0, getNumber("hand", 0)));
   const numbers = trace.hand[which];
   const attention = trace.attentions.find((one) => one.name === numbers.attention)!;
-  return (
-    <>
-      <About view="hand" />
-      <Worked numbers={numbers} attention={attention} which={which} />
-    </>
-  );
+  return <Worked numbers={numbers} attention={attention} which={which} />;
 }
 
 function Worked({ numbers, attention, which }: { numbers: Numbers; attention: Attention; which: number }) {
@@ -69,28 +38,30 @@ function Worked({ numbers, attention, which }: { numbers: Numbers; attention: At
   const rows = units(trace.sides[attention.rows], "piece", true);
   const columns = units(trace.sides[attention.columns], "piece", true);
   const row = Math.max(0, Math.min(rows.length - 1, getNumber("q", 0)));
-  if (!found) return <p class="note" aria-busy="true">{say("loading")}</p>;
+  if (!found) return <Wait />;
   const [qs, ks, vs, biases, outs, masks] = found as [Float32Array, Float32Array, Float32Array, Float32Array | null, Float32Array, Float32Array | null];
   const width = qs.length / rows.length;
   const deep = vs.length / columns.length;
   const q = qs.subarray(row * width, (row + 1) * width);
   const bias = biases ? biases.subarray(row * columns.length, (row + 1) * columns.length) : null;
-  const masked = (key: number) => (attention.masked === "causal" ? key > row : masks ? masks[row * columns.length + key] === 1 : false);
-  const own = steps(q, ks, numbers.scale, bias, masked);
+  const allowed = maskOf(attention, masks);
+  const barred = (key: number) => allowed?.(row, key) ?? false;
+  const { products, weights } = scored(q, ks, numbers.scale, bias, barred);
   const sum = new Float32Array(deep);
-  own.forEach((one, key) => {
-    for (let i = 0; i < deep; i++) sum[i] += one.weight * vs[key * deep + i];
+  weights.forEach((weight, key) => {
+    for (let i = 0; i < deep; i++) sum[i] += weight * vs[key * deep + i];
   });
   const out = outs.subarray(row * deep, (row + 1) * deep);
   const apart = out.reduce((most, value, i) => Math.max(most, Math.abs(value - sum[i])), 0);
   const shade = scaleOf("signed", ks, "");
   const shadeV = scaleOf("signed", vs, "");
-  const key = Math.max(0, Math.min(columns.length - 1, getNumber("k", own.reduce((best, one, i) => (one.weight > own[best].weight ? i : best), 0))));
+  const key = Math.max(0, Math.min(columns.length - 1, getNumber("k", weights.indexOf(Math.max(...weights)))));
+  const strong = columns.map((_, i) => i).sort((a, b) => weights[b] - weights[a]).slice(0, KEYS).sort((a, b) => a - b);
   const keyRow = ks.subarray(key * width, (key + 1) * width);
   const order = Array.from(keyRow, (_, i) => i).sort((a, b) => Math.abs(q[b] * keyRow[b]) - Math.abs(q[a] * keyRow[a]));
   return (
     <>
-      <div class="tools">
+      <Tools>
         <Choice
           label={say("head")}
           value={String(which)}
@@ -106,7 +77,7 @@ function Worked({ numbers, attention, which }: { numbers: Numbers; attention: At
           options={rows.map((unit, i) => [String(i), `${i} ${unit.label}`])}
           onChange={(one) => set({ q: one, k: null })}
         />
-      </div>
+      </Tools>
       <ol class="recipe">
         <li>
           <h3>{say("hand.q", { token: rows[row].label, d: width })}</h3>
@@ -114,7 +85,8 @@ function Worked({ numbers, attention, which }: { numbers: Numbers; attention: At
         </li>
         <li>
           <h3>{say("hand.scores", { scale: digits(numbers.scale) })}</h3>
-          <div class="sheet" tabIndex={0} role="region" aria-label={say("hand.scores", { scale: digits(numbers.scale) })}>
+          {columns.length > KEYS && <Note>{say("hand.few", { n: KEYS, of: columns.length })}</Note>}
+          <Scroll name={say("hand.scores", { scale: digits(numbers.scale) })}>
             <table class="work">
               <thead>
                 <tr>
@@ -124,26 +96,26 @@ function Worked({ numbers, attention, which }: { numbers: Numbers; attention: At
                 </tr>
               </thead>
               <tbody>
-                {own.map((one, i) => (
-                  <tr class={(one.masked ? "masked" : "") + (i === key ? " held" : "")}>
-                    <th scope="row"><button type="button" class="plain" aria-pressed={i === key} onClick={() => set({ q: row, k: i })}><bdi>{columns[i].label}</bdi></button></th>
+                {strong.map((i) => (
+                  <tr class={(barred(i) ? "masked" : "") + (i === key ? " held" : "")}>
+                    <th scope="row"><button class="plain" aria-pressed={i === key} onClick={() => set({ q: row, k: i })}><bdi>{columns[i].label}</bdi></button></th>
                     <td><Strip values={ks.subarray(i * width, (i + 1) * width)} scale={shade} name="k" /></td>
-                    <td>{digits(one.product)}</td>
-                    <td>{one.masked ? "−∞" : digits(one.product * numbers.scale)}</td>
-                    {bias && <td>{digits(one.bias)}</td>}
-                    <td><span class="share"><span style={{ width: 100 * one.weight + "%" }} />{percent(one.weight)}</span></td>
+                    <td>{digits(products[i])}</td>
+                    <td>{barred(i) ? "−∞" : digits(products[i] * numbers.scale)}</td>
+                    {bias && <td>{digits(bias[i])}</td>}
+                    <td><span class="share"><span style={{ width: 100 * weights[i] + "%" }} />{percent(weights[i])}</span></td>
                     <td><Strip values={vs.subarray(i * deep, (i + 1) * deep)} scale={shadeV} name="v" /></td>
                   </tr>
                 ))}
               </tbody>
             </table>
-          </div>
+          </Scroll>
         </li>
         <li>
           <h3>{say("hand.product", { query: rows[row].label, key: columns[key].label })}</h3>
           <p class="formula">
             {order.slice(0, 4).map((i) => `${digits(q[i])} × ${digits(keyRow[i])}`).join(" + ").replace(/\+ −/g, "− ")}
-            {order.length > 4 ? ` + … (${say("hand.more", { n: order.length - 4 })})` : ""} = <b>{digits(own[key].product)}</b>
+            {order.length > 4 ? ` + … (${say("hand.more", { n: order.length - 4 })})` : ""} = <b>{digits(products[key])}</b>
           </p>
         </li>
         <li>
@@ -155,7 +127,7 @@ function Worked({ numbers, attention, which }: { numbers: Numbers; attention: At
       <Table
         name={say("view.hand")}
         head={[say("key"), "q·k", "score", "softmax"]}
-        body={() => own.map((one, i) => [columns[i].label, one.product, one.masked ? "−∞" : one.score, one.weight])}
+        body={() => columns.map((column, i) => [column.label, products[i], barred(i) ? "−∞" : products[i] * numbers.scale + (bias?.[i] ?? 0), weights[i]])}
       />
     </>
   );

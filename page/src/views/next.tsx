@@ -1,12 +1,13 @@
 // What else could have been said at each place, and when, layer by layer, the model made up its mind.
-import { useLook } from "../look";
+import { part, useLook } from "../look";
 import { colour, textOn, type Scale } from "../palette";
-import { About, Bars, Choice, Note, Numbers } from "../parts";
+import { Bars, Choice, Fact, Note, Numbers, Scroll, Tools } from "../parts";
 import { say } from "../say";
 import { getNumber, set } from "../state";
 import { digits, entry, label, percent } from "../text";
 import { theme } from "../theme";
 import type { Lens } from "../trace";
+import { Part } from "./map";
 
 const SHARE: Scale = { palette: "ink", low: 0, high: 1, log: false };
 
@@ -16,33 +17,33 @@ export function Next() {
   if (classes) {
     return (
       <>
-        <About view="next" />
         <Bars name={say("classes")} most={1} items={classes.map((one, i) => ({ label: one.label, value: one.p, mark: i === 0 }))} />
         <Numbers name={say("classes")} head={[say("class"), say("probability")]} body={() => classes.map((one) => [one.label, one.p])} />
       </>
     );
   }
-  if (!predictions) return <><About view="next" /><Note>{say("next.none")}</Note></>;
+  if (!predictions) return <Note>{say("next.none")}</Note>;
   const side = trace.sides[predictions.rows];
   const places = side.tokens.map((_, i) => i).filter((i) => predictions.top[i]?.length);
   const row = places.includes(getNumber("q", -1)) ? getNumber("q", -1) : (places[0] ?? 0);
+  const [from, to] = part("t", places.length, 400, 400);
   const own = predictions.chosen[row];
   const top = predictions.top[row] ?? [];
   const inside = own && top.some((one) => one.id === own.id);
   return (
     <>
-      <About view="next" />
       <div class="chips" role="group" aria-label={say("place")}>
-        {places.map((i) => (
-          <button type="button" class={"chip" + (side.tokens[i].special ? " special" : "")} aria-pressed={i === row} onClick={() => set({ q: i })}>
+        {places.slice(from, to).map((i) => (
+          <button class={"chip" + (side.tokens[i].special ? " special" : "")} aria-pressed={i === row} onClick={() => set({ q: i })}>
             <bdi>{label(side, side.tokens[i])}</bdi>
-            <span class="meter" aria-hidden="true"><span style={{ width: 100 * (predictions.chosen[i]?.p ?? 0) + "%" }} /></span>
+            <span class="meter" aria-hidden><span style={{ width: 100 * (predictions.chosen[i]?.p ?? 0) + "%" }} /></span>
           </button>
         ))}
       </div>
-      <div class="tools">
+      <Tools>
+        {to - from < places.length && <Part name="t" label={say("place")} from={from} count={places.length} each={400} />}
         <Choice label={say("place")} value={String(row)} options={places.map((i) => [String(i), `${i} ${label(side, side.tokens[i])}`])} onChange={(i) => set({ q: i })} />
-      </div>
+      </Tools>
       <Bars
         name={say("next.bars", { place: row })}
         most={1}
@@ -52,10 +53,10 @@ export function Next() {
         ]}
       />
       <dl class="facts">
-        {own && <div><dt>{say("chosen")}</dt><dd><bdi>{entry(trace, own.id)}</bdi></dd></div>}
-        {own && <div><dt>{say("rank.of")}</dt><dd>{own.rank}</dd></div>}
-        {own && <div><dt>log p</dt><dd>{digits(own.log_prob)}</dd></div>}
-        <div><dt>{say("entropy")}</dt><dd>{digits(predictions.entropy[row] ?? 0)}</dd></div>
+        {own && <Fact name={say("chosen")}><bdi>{entry(trace, own.id)}</bdi></Fact>}
+        {own && <Fact name={say("rank.of")}>{own.rank}</Fact>}
+        {own && <Fact name="log p">{digits(own.log_prob)}</Fact>}
+        <Fact name={say("entropy")}>{digits(predictions.entropy[row] ?? 0)}</Fact>
       </dl>
       <Numbers
         name={say("view.next")}
@@ -83,7 +84,8 @@ function LensTable({ lens, row }: { lens: Lens; row: number }) {
   return (
     <>
       <p class="about-line">{say("lens.about", { apart: digits(lens.checked) })}</p>
-      <div class="sheet" tabIndex={0} role="region" aria-label={say("lens")}>
+      {shown.length < side.tokens.length && <p class="faint">{say("shown", { name: say("place"), from, to: from + shown.length - 1, of: side.tokens.length })}</p>}
+      <Scroll name={say("lens")}>
         <table class="lens">
           <thead>
             <tr><th scope="col">{say("layer")}</th>{shown.map((i) => <th scope="col" class={i === row ? "held" : ""}><bdi>{label(side, side.tokens[i])}</bdi></th>)}</tr>
@@ -113,7 +115,7 @@ function LensTable({ lens, row }: { lens: Lens; row: number }) {
             })}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </>
   );
 }

@@ -1,13 +1,14 @@
 // Heads switched off: how much each matters, and what the model says without it.
 import { useState } from "preact/hooks";
-import { chosen, groupOf, groups, palette, useLook } from "../look";
+import { chosen, groupOf, palette, useLook } from "../look";
 import { colour, scaleOf, textOn } from "../palette";
-import { About, Choice, Note, Numbers } from "../parts";
-import { named, say } from "../say";
-import { set } from "../state";
-import { digits } from "../text";
+import { Choice, Note, Numbers, Scroll, Tools } from "../parts";
+import { reason, say } from "../say";
+import { get, set } from "../state";
+import { digits, times } from "../text";
 import { theme } from "../theme";
 import type { Change } from "../trace";
+import { Group } from "./map";
 
 export function Off() {
   const { trace, server } = useLook();
@@ -30,7 +31,7 @@ export function Off() {
   const run = async () => {
     if (!server) return;
     const gates = Object.fromEntries(
-      Object.entries(off).filter(([, heads]) => heads.length).map(([name, heads]) => [name, Object.fromEntries(heads.map((head) => [head, 0]))]),
+      Object.entries(off).filter(([, heads]) => heads.length).map(([name, heads]) => [name, Object.fromEntries(heads.map((head) => [head, get("off") ? null : 0]))]),
     );
     setState(say("loading"));
     try {
@@ -38,44 +39,39 @@ export function Off() {
       setDone([change, ...done]);
       setState("");
     } catch (error) {
-      setState(error instanceof Error ? error.message : String(error));
+      setState(reason(error));
     }
   };
   const changes = [...done, ...trace.changes];
   return (
     <>
-      <About view="off" />
-      <div class="tools">
-        <Choice
-          label={say("attention")}
-          value={group}
-          options={groups(trace).map((one) => [one, named("group.", one)])}
-          onChange={(kind) => set({ kind, layer: null, head: "mean" })}
-        />
+      <Tools>
+        <Group group={group} />
         {server && (
           <>
-            <button type="button" class="main" disabled={!count} onClick={run}>{say("off.run", { n: count })}</button>
-            <button type="button" disabled={!count} onClick={() => setOff({})}>{say("off.clear")}</button>
+            <Choice label={say("off.how")} value={get("off")} options={[["", say("off.zero")], ["mean", say("off.mean")]]} onChange={(how) => set({ off: how || null })} />
+            <button class="main" disabled={!count} onClick={run}>{say("off.run", { n: count })}</button>
+            <button disabled={!count} onClick={() => setOff({})}>{say("off.clear")}</button>
           </>
         )}
-      </div>
+      </Tools>
       {state && <Note>{state}</Note>}
       {!server && <Note>{say("off.file")}</Note>}
-      <div class="sheet" tabIndex={0} role="region" aria-label={say("importance")}>
+      <Scroll name={say("importance")}>
         <table class="heads-table">
           <caption>{known.length ? say("importance") : say("heads")}</caption>
-          <thead><tr><th scope="col">{say("layer")}</th>{Array.from({ length: most }, (_, head) => <th scope="col">{head}</th>)}</tr></thead>
+          <thead><tr><th scope="col">{say("layer")}</th>{times(most, (head) => <th scope="col">{head}</th>)}</tr></thead>
           <tbody>
             {layers.map((one) => (
               <tr>
                 <th scope="row">{one.layer}</th>
-                {Array.from({ length: one.heads }, (_, head) => {
+                {times(one.heads, (head) => {
                   const value = one.importance?.[head] ?? 0;
                   const silent = off[one.name]?.includes(head) ?? false;
                   const style = { background: colour(scale, now, value), color: textOn(scale, now, value) };
                   const text = one.importance ? digits(value) : String(head);
                   return server ? (
-                    <td><button type="button" class="gate" aria-pressed={silent} aria-label={`${silent ? "✕" : text}: ${say("layer")} ${one.layer}, ${say("head")} ${head}, ${silent ? say("off") : say("on")}`} style={silent ? {} : style} onClick={() => turn(one.name, head)}>{silent ? "✕" : text}</button></td>
+                    <td><button class="gate" aria-pressed={silent} aria-label={`${silent ? "✕" : text}: ${say("layer")} ${one.layer}, ${say("head")} ${head}, ${silent ? say("off") : say("on")}`} style={silent ? {} : style} onClick={() => turn(one.name, head)}>{silent ? "✕" : text}</button></td>
                   ) : (
                     <td style={style}>{text}</td>
                   );
@@ -84,7 +80,7 @@ export function Off() {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       {changes.length > 0 && (
         <>
           <h3>{say("off.done")}</h3>

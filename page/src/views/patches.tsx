@@ -1,19 +1,19 @@
 // Attention laid over the image that was read in patches.
 import { useState } from "preact/hooks";
 import { chosen, chosenHead, useLook, useWeights } from "../look";
-import { About, Note, Numbers } from "../parts";
+import { Note, Numbers, Tools } from "../parts";
 import { say } from "../say";
 import { getNumber, set } from "../state";
-import { digits } from "../text";
+import { digits, times } from "../text";
 import { Pickers } from "./map";
 
 export function Patches() {
   const { trace } = useLook();
   const attention = chosen(trace);
-  const weights = useWeights(attention, attention ? chosenHead(trace, attention) : -1);
+  const { weights } = useWeights(attention, attention ? chosenHead(trace, attention) : -1);
   const [under, setUnder] = useState(-1);
   const image = trace.image;
-  if (!image || !attention) return <><About view="patches" /><Note>{say("patches.none")}</Note></>;
+  if (!image || !attention) return <Note>{say("patches.none")}</Note>;
   const [down, across] = image.grid;
   const row = Math.max(0, Math.min(attention.size[0] - 1, getNumber("q", 0)));
   const before = attention.size[1] - down * across; // the marks before the patches
@@ -23,17 +23,15 @@ export function Patches() {
   const rank = own ? Array.from(own, (value, i) => [value, i]).sort((a, b) => b[0] - a[0]) : [];
   return (
     <>
-      <About view="patches" />
-      <div class="tools"><Pickers /><button type="button" aria-pressed={row < before} onClick={() => set({ q: 0 })}>{say("patches.whole")}</button></div>
+      <Tools><Pickers /><button aria-pressed={row < before} onClick={() => set({ q: 0 })}>{say("patches.whole")}</button></Tools>
       <figure class="photo">
         <img src={image.src} alt={say("patches.alt", { name: name(row) })} width={image.width} height={image.height} />
         <div class="patches" style={{ gridTemplateColumns: `repeat(${across}, 1fr)`, gridTemplateRows: `repeat(${down}, 1fr)` }} role="group" aria-label={say("view.patches")}>
           {own &&
-            Array.from({ length: down * across }, (_, i) => {
+            times(down * across, (i) => {
               const value = own[before + i];
               return (
                 <button
-                  type="button"
                   class={"patch" + (row === before + i ? " held" : "")}
                   aria-pressed={row === before + i}
                   aria-label={`${name(before + i)}: ${digits(value)}`}

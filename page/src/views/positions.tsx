@@ -2,28 +2,26 @@
 import { useBlocks } from "../blocks";
 import { Heat } from "../heat";
 import { chosen, useLook } from "../look";
-import { DASHES, HEADS } from "../palette";
-import { About, matrixTable, Note, Numbers } from "../parts";
+import { Dash, dash, matrixTable, Note, Numbers, Tools, Wait } from "../parts";
 import { named, say } from "../say";
-import { digits, type Unit } from "../text";
+import { digits, times, unit, type Unit } from "../text";
 import { attentionName, Pickers } from "./map";
 
 const numbered = (count: number, name = ""): Unit[] =>
-  Array.from({ length: count }, (_, i) => ({ label: String(i), title: `${name}${i}`, tokens: [i], special: false }));
+  times(count, (i) => unit(String(i), [i], name + i));
 
 export function Positions() {
   const { trace, blocks } = useLook();
   const attention = chosen(trace);
   const own = trace.positions;
   const found = useBlocks(blocks, [own?.table ?? null, own?.dots ?? null, attention?.offsets ?? null]);
-  if (!found) return <p class="note" aria-busy="true">{say("loading")}</p>;
+  if (!found) return <Wait />;
   const [tables, dots, offsets] = found;
   const shape = own?.table ? trace.blocks[own.table].shape : [0, 0];
   const side = own?.dots ? trace.blocks[own.dots].shape[0] : 0;
   const places = numbered(shape[0], say("place") + " ");
   return (
     <>
-      <About view="positions" />
       <p class="about-line">{own ? named("positions.", own.kind) : say("positions.none")}</p>
       {tables && (
         <>
@@ -39,7 +37,7 @@ export function Positions() {
         </>
       )}
       <h3>{say("positions.offsets")}</h3>
-      <div class="tools"><Pickers heads={false} /></div>
+      <Tools><Pickers heads={false} /></Tools>
       {attention && offsets ? (
         <Curves values={offsets} heads={attention.heads} name={attentionName(attention)} />
       ) : (
@@ -68,25 +66,24 @@ function Curves({ values, heads, name }: { values: Float32Array; heads: number; 
         {[-reach, -Math.round(reach / 2), 0, Math.round(reach / 2), reach].map((offset) => (
           <text x={x(offset + reach)} y={tall - 8} text-anchor="middle">{offset > 0 ? "+" : ""}{offset}</text>
         ))}
-        {Array.from({ length: heads }, (_, head) => (
+        {times(heads, (head) => (
           <path
-            d={"M" + Array.from({ length: count }, (_, i) => `${x(i).toFixed(1)} ${y(at(head, i)).toFixed(1)}`).join("L")}
-            stroke={HEADS[head % 8]}
-            stroke-dasharray={DASHES[head % 8]}
+            d={"M" + times(count, (i) => `${x(i).toFixed(1)} ${y(at(head, i)).toFixed(1)}`).join("L")}
+            {...dash(head)}
             stroke-width="1.8"
             fill="none"
           />
         ))}
       </svg>
       <figcaption class="head-chips">
-        {Array.from({ length: heads }, (_, head) => (
-          <span class="head-chip"><svg width="26" height="6" aria-hidden="true"><path d="M1 3H25" stroke={HEADS[head % 8]} stroke-width="3" stroke-dasharray={DASHES[head % 8]} /></svg>{head}</span>
+        {times(heads, (head) => (
+          <span class="head-chip"><Dash head={head} />{head}</span>
         ))}
       </figcaption>
       <Numbers
         name={say("positions.offsets")}
-        head={[say("head"), ...Array.from({ length: count }, (_, i) => String(i - reach))]}
-        body={() => Array.from({ length: heads }, (_, head) => [String(head), ...Array.from({ length: count }, (_, i) => at(head, i))])}
+        head={[say("head"), ...times(count, (i) => String(i - reach))]}
+        body={() => times(heads, (head) => [String(head), ...times(count, (i) => at(head, i))])}
       />
     </figure>
   );

@@ -4,10 +4,10 @@ import { useBlocks } from "../blocks";
 import { Heat } from "../heat";
 import { specials, useLook, wordy } from "../look";
 import { colour, scaleOf, textOn } from "../palette";
-import { About, Bars, Choice, matrixTable, Note, Numbers } from "../parts";
+import { Bars, Choice, Fact, matrixTable, Note, Numbers, Tools, Wait } from "../parts";
 import { named, say } from "../say";
 import { get, getNumber, set } from "../state";
-import { digits, entry, percent, units, type Unit } from "../text";
+import { digits, entry, percent, unit, units, type Unit } from "../text";
 import { theme } from "../theme";
 import type { Attribution, Trace } from "../trace";
 import { Looks } from "./map";
@@ -16,14 +16,20 @@ import { Looks } from "./map";
 function rowsOf(trace: Trace, one: Attribution): Unit[] {
   const all = trace.sides[one.rows] ? units(trace.sides[one.rows], "piece", true) : [];
   const best = trace.classes?.[0]?.label ?? say("class");
-  return one.places.map((place, i) => ({ ...(all[place] ?? { label: best, title: best, special: false }), tokens: [i] }));
+  return one.places.map((place, i) => ({ ...(all[place] ?? unit(best, [])), tokens: [i] }));
 }
+
+/** A rollout as if it were an attribution: what each token of a half is made of. */
+const rolled = (trace: Trace) => ({ side, block }: Trace["rollout"][number]): Attribution => ({
+  method: "rollout", rows: side, columns: side, places: trace.sides[side].tokens.map((_, i) => i), block, what: say("why.rollout"), contrast: null, steps: null, error: null, total: null,
+});
 
 export function Why() {
   const { trace, blocks, server } = useLook();
-  const usual = Math.max(0, trace.attributions.findIndex((its) => its.columns === "source"));
-  const index = Math.min(trace.attributions.length - 1, Math.max(0, getNumber("method", usual)));
-  const one = trace.attributions[index];
+  const all = [...trace.attributions, ...trace.rollout.map(rolled(trace))];
+  const usual = Math.max(0, all.findIndex((its) => its.columns === "source"));
+  const index = Math.min(all.length - 1, Math.max(0, getNumber("method", usual)));
+  const one = all[index];
   const found = useBlocks(blocks, [one?.block ?? null]);
   const wide = one ? trace.sides[one.columns].tokens.length : 0;
   const made = useMemo(() => {
@@ -35,22 +41,21 @@ export function Why() {
       for (const k of column.tokens) values[r * columns.length + c] += found[0]![row.tokens[0] * wide + k];
     }));
     return { rows, columns, values };
-  }, [one, found === undefined, wordy(), specials()]);
-  if (!one) return <><About view="why" /><Note>{say("why.none")}</Note></>;
+  }, [trace, one?.block, found === undefined, wordy(), specials()]);
+  if (!one) return <Note>{say("why.none")}</Note>;
   return (
     <>
-      <About view="why" />
-      <div class="tools">
+      <Tools>
         <Choice
           label={say("method")}
           value={String(index)}
-          options={trace.attributions.map((its, i) => [String(i), `${named("method.", its.method)} · ${named("side.", its.columns)}` + (its.contrast ? ` · ${entry(trace, its.contrast.chosen)} / ${entry(trace, its.contrast.other)}` : "")])}
+          options={all.map((its, i) => [String(i), `${named("method.", its.method)} · ${named("side.", its.columns)}` + (its.contrast ? ` · ${entry(trace, its.contrast.chosen)} / ${entry(trace, its.contrast.other)}` : "")])}
           onChange={(method) => set({ method, q: null })}
         />
         <Looks scale={false} />
-        {server && !get("all") && <button type="button" onClick={() => set({ all: 1 })}>{say("why.more")}</button>}
-      </div>
-      {made ? <Shares one={one} {...made} /> : <p class="note">{say("loading")}</p>}
+        {server && !get("all") && <button onClick={() => set({ all: 1 })}>{say("why.more")}</button>}
+      </Tools>
+      {made ? <Shares one={one} {...made} /> : <Wait />}
     </>
   );
 }
@@ -78,12 +83,12 @@ function Shares({ one, rows, columns, values }: { one: Attribution; rows: Unit[]
       </p>
       <Bars name={one.what} items={order.slice(0, 12).map((c) => ({ label: columns[c].label, value: own[c], note: digits(own[c]) }))} />
       <dl class="facts">
-        <div><dt>{say("why.of")}</dt><dd><bdi>{one.what}</bdi></dd></div>
-        {one.total && <div><dt>{say("why.total")}</dt><dd>{digits(one.total[row] ?? 0)}</dd></div>}
-        {one.error && <div><dt>{say("why.error")}</dt><dd>{digits(one.error[row] ?? 0)}</dd></div>}
-        {one.steps !== null && <div><dt>{say("why.steps")}</dt><dd>{one.steps}</dd></div>}
+        <Fact name={say("why.of")}><bdi>{one.what}</bdi></Fact>
+        {one.total && <Fact name={say("why.total")}>{digits(one.total[row] ?? 0)}</Fact>}
+        {one.error && <Fact name={say("why.error")}>{digits(one.error[row] ?? 0)}</Fact>}
+        {one.steps !== null && <Fact name={say("why.steps")}>{one.steps}</Fact>}
         {trace.predictions?.chosen[place] && one.rows === trace.predictions.rows && (
-          <div><dt>{say("probability")}</dt><dd>{percent(trace.predictions.chosen[place]!.p)}</dd></div>
+          <Fact name={say("probability")}>{percent(trace.predictions.chosen[place]!.p)}</Fact>
         )}
       </dl>
       {rows.length > 1 && (

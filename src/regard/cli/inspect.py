@@ -30,7 +30,9 @@ def command(
     heads: Annotated[str | None, Option(help="keep the weights of these heads alone, by commas, from 0")] = None,
     method: _Method = None,
     contrast: Annotated[str | None, Option(help="ROW:TEXT, why the token of this row rather than TEXT; 0:LABEL")] = None,
-    gate: Annotated[list[str] | None, Option(help="ATTENTION:HEAD=FACTOR, a head times a factor; 0: silence")] = None,
+    gate: Annotated[
+        list[str] | None, Option(help="ATTENTION:HEAD=FACTOR, a head times a factor; 0: silence; mean: its mean")
+    ] = None,
     full: Annotated[bool, Option("--full", help="all weights, however long the text")] = False,
     view: Annotated[str, Option(help="of pictures: align, heads or grid")] = "align",
     num_beams: Annotated[int | None, Option("--num-beams", "--beam-size", help="of the search for the answer")] = None,
@@ -74,7 +76,8 @@ def _show(trace: Trace, files: list[Any], view: str) -> None:
         else:
             trace.write(path)
     if files and trace.limits.message is not None:
-        print(f"{trace.limits.message}; --full keeps everything", file=sys.stderr)
+        sizes = ", ".join(f"{path} has {path.stat().st_size / 1e6:.1f} MB" for path in files)
+        print(f"{trace.limits.message}; --full keeps everything; {sizes}", file=sys.stderr)
     if not files:
         print("\n".join(told(trace)))
 
@@ -119,13 +122,13 @@ def _contrast(given: str | None) -> tuple[int, str] | None:
     return int(row), text
 
 
-def _gates(given: list[str]) -> dict[str, dict[int, float]]:
-    found: dict[str, dict[int, float]] = {}
+def _gates(given: list[str]) -> dict[str, dict[int, float | None]]:
+    found: dict[str, dict[int, float | None]] = {}
     for one in given:
         name, _, rest = one.rpartition(":")
         head, _, factor = rest.partition("=")
         try:
-            found.setdefault(name, {})[int(head)] = float(factor)
+            found.setdefault(name, {})[int(head)] = None if factor == "mean" else float(factor)
         except ValueError:
             raise UserError(
                 f"--gate is ATTENTION:HEAD=FACTOR, such as decoder.blocks.0.cross.attend:2=0, not {one!r}"

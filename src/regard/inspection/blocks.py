@@ -48,6 +48,8 @@ class Block(Value):
         """The array's bytes. ValueError: they are not there, are not base64, or are too many or few."""
         if self.data is None:
             raise ValueError("its data is not here")
+        if any(side < 0 for side in self.shape):
+            raise ValueError(f"its shape is {self.shape}")
         try:
             data = base64.b64decode(self.data, validate=True)
         except ValueError:
@@ -79,6 +81,7 @@ class Blocks:
 
     def __init__(self) -> None:
         self.made: dict[str, Block] = {}
+        self._once: dict[tuple[Any, ...], str] = {}
 
     def add(self, name: str, array: Any, dtype: Kind = "float16", code: Literal["plain", "sqrt"] = "plain") -> str:
         """Keep an array under this name, or this name and a number if it is taken; the name it got."""
@@ -88,3 +91,20 @@ class Blocks:
             free = f"{stem}~{int(number) + 1}" if stem else f"{name}~1"
         self.made[free] = block(array, dtype, code)
         return free
+
+    def once(self, name: str, array: Any, dtype: Kind = "float16") -> str:
+        """As `add`, but an array that was given here before keeps the name that it has."""
+        made = block(array, dtype)
+        key = (dtype, *made.shape, made.data)
+        if key not in self._once:
+            self._once[key] = name
+            self.made[name] = made
+        return self._once[key]
+
+
+def softmax(scores: np.ndarray, barred: np.ndarray | None) -> np.ndarray:
+    """Weights Float[Q K] of scores, none at the cells that are barred; a row that may see nothing has none at all."""
+    allowed = scores if barred is None else np.where(barred, -np.inf, scores)
+    high = allowed.max(1, keepdims=True)
+    powers = np.exp(allowed - np.where(np.isfinite(high), high, 0.0))
+    return powers / np.maximum(powers.sum(1, keepdims=True), np.finfo(powers.dtype).tiny)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.inspection.tape import Tape, attentions
+from regard.inspection.tape import Tape, attentions, record
 
 Hook = Callable[[nn.Module, Any, Tensor], Tensor]
 
@@ -35,6 +35,24 @@ def patch_heads(model: nn.Module, patches: Mapping[str, Mapping[int, Tensor]]) -
     """
     found = _checked(model, {name: list(outputs) for name, outputs in patches.items()})
     with _hooked((found[name], _patch(name, outputs)) for name, outputs in patches.items()):
+        yield
+
+
+@contextmanager
+def change_heads(
+    model: nn.Module, gates: Mapping[str, Mapping[int, float | None]], run: Callable[[], object]
+) -> Iterator[None]:
+    """`gate_heads`; a head whose factor is None gives its mean output over what `run` reads, whatever it is asked."""
+    factors = {name: {head: factor for head, factor in its.items() if factor is not None} for name, its in gates.items()}
+    means = {name: [head for head, factor in its.items() if factor is None] for name, its in gates.items()}
+    means = {name: heads for name, heads in means.items() if heads}
+    patches: dict[str, dict[int, Tensor]] = {}
+    if means:
+        _checked(model, means)
+        with torch.no_grad(), record(model, list(means)) as tape:
+            run()
+        patches = {name: {head: mean_outputs(tape, name, head) for head in heads} for name, heads in means.items()}
+    with gate_heads(model, factors), patch_heads(model, patches):
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from regard.errors import UserError
 from regard.inspection import parts, why
 from regard.inspection.aligning import chosen_head, pharaoh, word_links
 from regard.inspection.blocks import Blocks
-from regard.inspection.change import gate_heads, head_importance
+from regard.inspection.change import change_heads, head_importance
 from regard.inspection.experts import mixtures, routes
 from regard.inspection.hand import numbers
 from regard.inspection.lens import spoken, states
@@ -24,10 +25,12 @@ from regard.inspection.outline import outline
 from regard.inspection.positions import places
 from regard.inspection.reading import Reading, read
 from regard.inspection.rollout import rollout
+from regard.inspection.sides import picture_of
 from regard.inspection.tape import Tape, attentions, is_cross, record
 from regard.inspection.trace import Trace
 from regard.inspection.values import (
     Alignment,
+    Attention,
     Attribution,
     Change,
     Experts,
@@ -52,8 +55,8 @@ def inspect(
     heads: Sequence[int] | None = None,
     methods: Sequence[str] = ("input_x_gradient",),
     contrast: tuple[int, str] | None = None,
-    gates: Mapping[str, Mapping[int, float]] | None = None,
-    full: bool = False,
+    gates: Mapping[str, Mapping[int, float | None]] | None = None,
+    full: bool | int = False,
     **search: Any,
 ) -> Trace:
     """A trace of one input: a text, a pair of texts, a prompt, or an image, by what the model does.
@@ -61,8 +64,9 @@ def inspect(
     model: what `load` returns, or a model folder or name. target: the answer to look at; None: the model's own, by these
     options of its search, forced on it once more in one pass. layers, heads: those alone, None for all. methods: of
     `regard.inspection.attribution`. contrast: (row, text): why the token at this row rather than the first token of the
-    text. gates: {attention: {head: factor}} in force throughout; the trace says what they changed. full: weights of all
-    heads of a text of any length. UserError: what is asked for does not exist.
+    text. gates: {attention: {head: factor}} in force throughout, None for the mean of what the head gives; the trace says
+    what they changed. full: weights of all heads of a text of any length; a number: of as many heads of a long one as that
+    many bytes hold. UserError: what is asked for does not exist.
     """
     loaded: Loaded = model
     if isinstance(model, (str, Path)):
@@ -88,10 +92,11 @@ def _in_use(model: Any) -> Iterator[None]:
 class _Look:
     """One look at one reading: what its views share."""
 
-    def __init__(self, loaded: Loaded, reading: Reading, full: bool) -> None:
+    def __init__(self, loaded: Loaded, reading: Reading, full: bool | int) -> None:
         self.loaded, self.reading, self.model = loaded, reading, loaded.model
         self.blocks, self.notes = Blocks(), list[str]()
-        self.brief = not full and max(len(side.tokens) for side in reading.sides.values()) > parts.WHOLE
+        longest = max(len(side.tokens) for side in reading.sides.values())
+        self.full, self.brief, self.far = full, full is not True and longest > parts.WHOLE, longest > parts.FAR
         self.last: Any = self.model.encoder if self.model.decoder is None else self.model.decoder
         self.slopes = not any(hasattr(module, "scales") for module in self.model.modules())  # none through rounded weights
 
@@ -101,14 +106,14 @@ class _Look:
         heads: Sequence[int] | None,
         methods: Sequence[str],
         contrast: tuple[int, str] | None,
-        gates: Mapping[str, Mapping[int, float]] | None,
+        gates: Mapping[str, Mapping[int, float | None]] | None,
     ) -> Trace:
         """The whole of it."""
         try:
             with ExitStack() as stack:
                 before = self._answer()
                 if gates:
-                    stack.enter_context(gate_heads(self.model, gates))
+                    stack.enter_context(change_heads(self.model, gates, self._answer))
                 return self._trace(layers, heads, methods, contrast, gates or {}, before)
         except ValueError as error:
             raise UserError(str(error)) from None
@@ -130,11 +135,7 @@ class _Look:
         weights = None if tape is None else parts.Weights(self.model, tape, reading)
         importance = self._importance(plain)
         alignment = self._alignment(weights, names)
-        kept = heads
-        made = []
-        for name in names if weights is not None else ():
-            mine = [] if self.brief and name != (alignment.attention if alignment else names[-1]) else kept
-            made.append(parts.attention(weights, name, self.blocks, mine, self.brief, importance.get(name)))  # type: ignore[arg-type]
+        made = [] if weights is None else self._attentions(weights, names, heads, alignment, importance)
         speaks = bool(reading.said) and reading.task != "tag"
         predictions = parts.predictions(plain, reading) if speaks else None
         attributions = self._why(methods, contrast, plain)
@@ -164,7 +165,9 @@ class _Look:
         blocks = self.blocks.made
         message = None
         if self.brief:
-            message = "a long text: overviews and the strongest keys of all heads, whole weights of one layer"
+            whole = sum(bool(one.kept) for one in found["attentions"])
+            message = "a long text: overviews and the strongest keys of all heads, "
+            message += f"whole weights in {whole} of {len(found['attentions'])} attentions"
         return Trace(
             made_by=f"regard {regard.__version__}",
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -224,6 +227,19 @@ class _Look:
 
         return head_importance(self.model, loss)
 
+    def _attentions(
+        self, weights: parts.Weights, names: list[str], heads: Any, alignment: Alignment | None, importance: dict[str, Any]
+    ) -> list[Attention]:
+        """All that were asked for, with as many whole heads as there is room for."""
+        first = (names[-1], 0) if alignment is None else (alignment.attention, alignment.head or 0)
+        some = [first[0]] if self.brief and not self.full else names
+        room = max(parts.ROOM, int(self.full)) if self.brief else math.inf
+        kept = parts.whole_heads(weights, some, heads, first, room)
+        long = self.brief or self.far
+        return [
+            parts.attention(weights, name, self.blocks, kept.get(name, []), long, importance.get(name)) for name in names
+        ]
+
     def _alignment(self, weights: parts.Weights | None, names: list[str]) -> Alignment | None:
         head = chosen_head(self.model, self.loaded.meta)
         if head is None or weights is None:
@@ -233,8 +249,7 @@ class _Look:
             if not left:
                 return None
             head = type(head)(left[-1], None)
-        made = weights(head.attention)
-        matrix = made.mean(0) if head.head is None else made[head.head]
+        matrix = weights.head(head.attention, head.head)
         target, source = self.reading.sides["target"], self.reading.sides["source"]
         pairs = word_links(matrix, target, source)
         return Alignment(
@@ -252,7 +267,9 @@ class _Look:
     def _rollout(self, weights: parts.Weights | None, names: list[str]) -> list[Rollout]:
         """Of each half whose every layer was asked for."""
         found = []
-        for half in ("encoder", "decoder") if weights is not None else ():
+        if self.far and weights is not None:
+            self.notes.append(f"no rollout of more than {parts.FAR} tokens")
+        for half in ("encoder", "decoder") if weights is not None and not self.far else ():
             every = [n for n in attentions(self.model) if n.startswith(half) and n.endswith("attention.attend")]
             if not every or set(every) - set(names):
                 continue
@@ -273,19 +290,21 @@ class _Look:
             methods = [name for name in methods if name == "occlusion"]
             if contrast is not None:
                 raise UserError("a contrast needs gradients, and weights of eight bits have none: load the model as float32")
+        if self.far and len(self.reading.said) > why.ROWS:
+            self.notes.append(f"why: of the first {why.ROWS} tokens of the answer")
         return why.attributions(self.loaded, self.reading, methods, contrast, plain, self.blocks)
 
     def _hand(self, tape: Tape | None, alignment: Alignment | None, names: list[str]) -> list[Hand]:
         """The numbers of one head: the one that aligns, or the first of the last layer."""
-        if tape is None or self.brief:
+        if tape is None:
             return []
         name = alignment.attention if alignment is not None else names[-1]
         head = (alignment.head if alignment is not None else 0) or 0
         rows = len(self.reading.sides[parts.sides_of(name, self.reading)[0]].tokens)
         its = numbers(tape, name, head, rows)
-        if its is None:
+        if its is None or (self.far and its.bias is not None):
             return []
-        made = {key: self.blocks.add(f"hand.{key}", getattr(its, key), "float32") for key in ("q", "k", "v", "out")}
+        made = {key: self.blocks.once(f"hand.{key}", getattr(its, key), "float32") for key in ("q", "k", "v", "out")}
         bias = None if its.bias is None else self.blocks.add("hand.bias", its.bias, "float32")
         return [Hand(attention=name, head=head, bias=bias, scale=its.scale, **made)]
 
@@ -319,11 +338,11 @@ class _Look:
             )
         return found
 
-    def _changes(self, gates: Mapping[str, Mapping[int, float]], before: Tensor, after: Tensor) -> list[Change]:
+    def _changes(self, gates: Mapping[str, Mapping[int, float | None]], before: Tensor, after: Tensor) -> list[Change]:
         """What gates did to the log-probability of what was said."""
         if not gates:
             return []
-        told = {name: {str(head): float(factor) for head, factor in its.items()} for name, its in gates.items()}
+        told = {name: {str(head): factor for head, factor in its.items()} for name, its in gates.items()}
         if not self.reading.said and self.reading.task not in ("classify", "image"):
             return [Change(name="gates", gates=told, text=None, log_prob=None, difference=None)]
         said = self.reading.said or [int(before[0].argmax())]
@@ -369,21 +388,3 @@ class _Look:
         told = self.reading.hypotheses[0].token_log_probs
         forced = [one.log_prob for one in predictions.chosen[len(predictions.chosen) - len(told) :] if one is not None]
         return max((abs(a - b) for a, b in zip(told, forced)), default=None)
-
-
-def picture_of(pixels: Tensor, settings: Mapping[str, Any]) -> str:
-    """Prepared pixels Float[C H W] as the picture they were, a data: address of a PNG."""
-    import base64
-    import io
-
-    from PIL import Image
-
-    values = pixels.float().cpu()
-    if settings.get("do_normalize", True) and settings.get("image_mean"):
-        mean, std = (torch.tensor(settings[key]).view(-1, 1, 1) for key in ("image_mean", "image_std"))
-        values = values * std + mean
-    values = values / (settings.get("rescale_factor", 1 / 255) if settings.get("do_rescale", True) else 1.0)
-    shown = values.round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).numpy()
-    file = io.BytesIO()
-    Image.fromarray(shown[:, :, 0] if shown.shape[2] == 1 else shown).save(file, "PNG")
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+import re
+import zlib
+from base64 import b64decode, b64encode
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -15,6 +17,8 @@ POLICY = "default-src 'none'; script-src '{}'; style-src '{}'; img-src data: blo
 """Nothing is fetched and no other script or style is run, whatever a trace holds; filled with the hashes of the two."""
 ROWS = 128
 """Most rows and columns of the table for readers without scripts."""
+MOST = 1 << 30
+"""Most bytes of JSON that are read out of a page."""
 
 FRAME = (
     '<iframe srcdoc="{page}" sandbox="allow-scripts" title="regard: what a model looked at" loading="lazy" '
@@ -30,9 +34,8 @@ def bundle(name: str) -> str:
 
 
 def html(trace: Trace) -> str:
-    """The whole page. What texts hold reaches it as text: `<` never stands in the trace, and nowhere unescaped."""
+    """The whole page. What texts hold reaches it as text: packed in the trace, and nowhere else unescaped."""
     title = escape(f"regard: {next(iter(trace.sides.values())).text[:60]}")
-    data = trace.to_json().replace("<", "\\u003c")
     script, style, words = bundle("inspector.js"), bundle("inspector.css"), bundle("words.json")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -41,9 +44,29 @@ def html(trace: Trace) -> str:
         f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n"
         f'<div id="app"></div>\n<section id="fallback">\n{fallback(trace)}</section>\n'
         f'<script type="application/json" id="words">{words}</script>\n'
-        f'<script type="application/json" id="trace">{data}</script>\n'
+        f'<script type="application/octet-stream" id="trace">{packed(trace.to_json())}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+def packed(text: str) -> str:
+    """A text deflated (RFC 1950) and in base64: a third of its length or so, and nothing in it has to be escaped."""
+    return b64encode(zlib.compress(text.encode("utf-8"))).decode("ascii")
+
+
+def unpacked(page: str) -> str:
+    """The JSON of the trace in a page. ValueError: there is none, or it is damaged or longer than MOST bytes."""
+    found = re.search(r'<script type="application/octet-stream" id="trace">([^<]*)</script>', page)
+    if found is None:
+        raise ValueError("the page holds none")
+    inflate = zlib.decompressobj()
+    try:
+        data = inflate.decompress(b64decode(found[1], validate=True), MOST)
+    except zlib.error:
+        raise ValueError("what is packed in the page is damaged") from None
+    if not inflate.eof:
+        raise ValueError("what is packed in the page is cut short or too long")
+    return data.decode("utf-8")
 
 
 def _hash(text: str) -> str:
@@ -83,7 +106,7 @@ def weights_table(its: Map) -> str:
         f'<tr><th scope="row"><bdi>{escape(name)}</bdi></th>'
         + "".join(f"<td>{cell:.2f}</td>" for cell in row[:ROWS])
         + "</tr>\n"
-        for name, row in zip(its.rows[:ROWS], its.cells.tolist())
+        for name, row in zip(its.rows[:ROWS], its.cells[:ROWS].tolist())
     )
     left = max(len(its.rows), len(its.columns)) > ROWS
     size = f" (the first {ROWS} of {len(its.rows)} rows and {len(its.columns)} columns)" if left else ""

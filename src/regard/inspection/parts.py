@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from regard.inspection import heads
 from regard.inspection.blocks import Blocks
 from regard.inspection.change import heads_of
+from regard.inspection.hand import numbers
+from regard.inspection.heads import CELLS, Glance
 from regard.inspection.reading import Reading
 from regard.inspection.sides import readable
-from regard.inspection.tape import Tape, is_cross
+from regard.inspection.tape import ALIVE, Tape, is_cross
 from regard.inspection.values import (
     Attention,
     Chance,
@@ -31,6 +34,10 @@ from regard.inspection.values import (
 
 WHOLE = 128
 """Texts of at most so many tokens are kept with all heads; longer ones as overviews, with one layer's weights."""
+FAR = 512
+"""Longer texts are looked at a part at a time: no matrix of all their weights is ever made."""
+ROOM = 32 << 20
+"""Bytes of a long text's whole weights, if no more are asked for."""
 BEST = 10
 """So many tokens of each prediction."""
 EVERYWHERE = ".everywhere.attend"
@@ -63,30 +70,71 @@ class Weights:
         self.model, self.tape, self.reading = model, tape, reading
         self._made: dict[str, Tensor] = {}
 
-    def __call__(self, name: str) -> Tensor:
-        """Weights of all heads of an attention, made once."""
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
+    def shape(self, name: str) -> tuple[int, int, int]:
+        """How many heads, queries and keys an attention has."""
+        rows, columns = (len(self.reading.sides[side].tokens) for side in sides_of(name, self.reading))
+        return self.tape.heads(name), rows, columns
 
-    def _make(self, name: str) -> Tensor:
-        rows = len(self.reading.sides[sides_of(name, self.reading)[0]].tokens)
-        made = self.tape.weights(name, queries=self.tape.answered(name, rows))[0].float()
+    def parts(self, name: str) -> Iterator[Tensor]:
+        """Float[H q K]: the rows of all heads in order, so many at once as there is room for; all of a short text's at once,
+        which are made once."""
+        heads, rows, columns = self.shape(name)
+        step = max(1, ALIVE // (heads * columns))
+        if max(rows, columns) > FAR:
+            yield from (self._rows(name, range(at, min(at + step, rows))) for at in range(0, rows, step))
+            return
+        if name not in self._made:
+            self._made[name] = self._rows(name, range(rows))
+        yield self._made[name]
+
+    def __call__(self, name: str) -> Tensor:
+        """Weights of all heads."""
+        return torch.cat(list(self.parts(name)), 1)
+
+    def head(self, name: str, head: int | None) -> Tensor:
+        """Float[Q K]: weights of a head, or the mean of all heads."""
+        return torch.cat([part.mean(0) if head is None else part[head] for part in self.parts(name)])
+
+    def _rows(self, name: str, rows: range) -> Tensor:
+        _, count, columns = self.shape(name)
+        answered = self.tape.answered(name, count)
+        queries = None if answered is None and len(rows) == count else (answered or range(count))[rows.start : rows.stop]
+        made = self.tape.weights(name, queries=queries)[0].float()
+        made = F.pad(made, (0, columns - made.shape[2]))  # keys that none of these rows had yet
         other = name.removesuffix(".attend") + EVERYWHERE
         if other in self.tape.names:
-            made[:, self._spots(name)] = self.tape.weights(other)[0].float()
+            spots = self._spots(name)
+            inside = [n for n, spot in enumerate(spots) if spot in rows]
+            if inside:
+                made[:, [spots[n] - rows.start for n in inside]] = self.tape.weights(other, queries=inside)[0].float()
         return made
 
     def masked(self, name: str) -> Tensor | None:
         """The cells that no weight may be in."""
-        rows = len(self.reading.sides[sides_of(name, self.reading)[0]].tokens)
-        found = self.tape.masked(name, self.tape.answered(name, rows))
+        found = self.tape.masked(name, self.tape.answered(name, self.shape(name)[1]))
         if found is None:
             return None
         found = found[0].clone()
         if name.removesuffix(".attend") + EVERYWHERE in self.tape.names:
             found[self._spots(name)] = False
         return found if bool(found.any()) else None
+
+    def products(self, name: str, head: int) -> tuple[Tensor, Tensor] | None:
+        """q Float[Q d] and k Float[K d] that say a head's weights in fewer bytes than the weights would take; None: they do
+        not, or there is more to the weights than their products."""
+        _, rows, columns = self.shape(name)
+        if max(rows, columns) <= FAR or name.removesuffix(".attend") + EVERYWHERE in self.tape.names:
+            return None
+        its = numbers(self.tape, name, head, rows)
+        if its is None or its.bias is not None or 4 * (its.q.numel() + its.k.numel()) >= 2 * rows * columns:
+            return None
+        return its.q, its.k
+
+    def cost(self, name: str, head: int) -> int:
+        """Bytes that the weights of a head take when they are stored."""
+        _, rows, columns = self.shape(name)
+        its = self.products(name, head)
+        return 2 * rows * columns if its is None else 4 * (its[0].numel() + its[1].numel())
 
     def _spots(self, name: str) -> list[int]:
         """The places of global tokens."""
@@ -95,17 +143,20 @@ class Weights:
 
 
 def attention(
-    weights: Weights, name: str, blocks: Blocks, kept: Sequence[int] | None, brief: bool, importance: list[float] | None
+    weights: Weights, name: str, blocks: Blocks, kept: Sequence[int], brief: bool, importance: list[float] | None
 ) -> Attention:
-    """One attention's value, its blocks added. kept: heads whose weights are stored, None for all. brief: of a long text."""
-    whole, barred, attend = weights(name), weights.masked(name), weights.tape.attends[name]
-    count, rows, columns = whole.shape
+    """One attention's value, its blocks added. kept: heads whose weights are stored. brief: of a long text."""
+    count, rows, columns = weights.shape(name)
+    glance = Glance(count, rows, columns, weights.model.device)
+    for part in weights.parts(name):
+        glance.add(part)
+    barred, attend = weights.masked(name), weights.tape.attends[name]
     sides = sides_of(name, weights.reading)
     cross = is_cross(name)
     causal = barred is not None and rows == columns and bool((barred == torch.ones_like(barred).triu(1)).all())
-    masked = "causal" if causal else None if barred is None else blocks.add(f"{name}.masked", barred, "uint8")
-    stored = {str(h): blocks.add(f"{name}.{h}", whole[h]) for h in (range(count) if kept is None else kept)}
-    small = rows <= heads.CELLS and columns <= heads.CELLS
+    masked = "causal" if causal else None if barred is None else blocks.once(f"{name}.masked", barred, "uint8")
+    whole, products = _stored(weights, name, blocks, kept)
+    small = rows <= CELLS and columns <= CELLS
     check = weights.tape.check(name)
     return Attention(
         name=name,
@@ -119,31 +170,63 @@ def attention(
         scale=getattr(attend, "scale", None),
         score=score_of(attend),
         head_dim=weights.tape.calls[name][0].q.shape[3],
-        weights=stored,
-        overview=None if small and len(stored) == count else _overview(whole, name, blocks),
-        top=_top(whole, name, blocks) if brief else None,
+        weights=whole,
+        products=products,
+        overview=None if small and len(whole) == count else _overview(glance, name, blocks),
+        top=_top(glance, name, blocks) if brief else None,
         masked=masked,
-        entropy=heads.entropy(whole),
-        distance=None if cross else heads.distance(whole),
-        sink=heads.sink(whole),
+        entropy=glance.entropy(),
+        distance=None if cross else glance.distance(),
+        sink=glance.sink(),
         importance=importance,
-        offsets=None if cross else blocks.add(f"{name}.offsets", heads.offsets(whole), "float32"),
-        checks=Checks(row_sum=check.row_sum, output=check.output, dtype=_dtype(whole), kernel=check.kernel),
+        offsets=None if cross else blocks.add(f"{name}.offsets", glance.offsets()),
+        checks=Checks(row_sum=check.row_sum, output=check.output, dtype="float32", kernel=check.kernel),
     )
 
 
-def _dtype(x: Tensor) -> str:
-    return str(x.dtype).removeprefix("torch.")
+def whole_heads(
+    weights: Weights, names: Sequence[str], asked: Sequence[int] | None, first: tuple[str, int], room: float
+) -> dict[str, list[int]]:
+    """Of each attention the heads whose weights are kept whole, in so many bytes: `first` before others of its attention,
+    these before those of others. asked: no heads but these, None for all."""
+    found: dict[str, list[int]] = {}
+    for name in sorted(names, key=lambda name: name != first[0]):
+        count = weights.shape(name)[0]
+        heads = [head for head in (range(count) if asked is None else asked) if head < count]
+        kept = []
+        for head in sorted(heads, key=lambda head: (name, head) != first):
+            cost = weights.cost(name, head) if room < math.inf else 0
+            if cost <= room:
+                room -= cost
+                kept.append(head)
+        found[name] = sorted(kept)
+    return found
 
 
-def _overview(whole: Tensor, name: str, blocks: Blocks) -> Overview:
-    most, mean = heads.overview(whole)
+def _stored(
+    weights: Weights, name: str, blocks: Blocks, kept: Sequence[int]
+) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
+    """The blocks of these heads' weights, or of the queries and keys that say them."""
+    whole, products = {}, {}
+    for head in kept:
+        its = weights.products(name, head)
+        if its is None:
+            whole[str(head)] = blocks.add(f"{name}.{head}", weights.head(name, head))
+        else:
+            names = (f"{name}.{head}.{kind}" for kind in "qk")
+            q, k = (blocks.once(each, x, "float32") for each, x in zip(names, its))
+            products[str(head)] = q, k
+    return whole, products
+
+
+def _overview(glance: Glance, name: str, blocks: Blocks) -> Overview:
+    most, mean = glance.overview()
     names = [blocks.add(f"{name}.{what}", each, "uint8", "sqrt") for what, each in (("max", most), ("mean", mean))]
     return Overview(max=names[0], mean=names[1], size=(most.shape[1], most.shape[2]))
 
 
-def _top(whole: Tensor, name: str, blocks: Blocks) -> Top:
-    keys, values, rest = heads.strongest(whole)
+def _top(glance: Glance, name: str, blocks: Blocks) -> Top:
+    keys, values, rest = glance.strongest()
     return Top(
         keys=blocks.add(f"{name}.top.keys", keys, "int32"),
         weights=blocks.add(f"{name}.top.weights", values),

@@ -46,7 +46,7 @@ def matrix(trace: Trace) -> Map | None:
         named = trace.attention(its.attention)
         head = "mean of the heads" if its.head is None else f"head {its.head}"
         return _map(trace, f"{its.attention}, {head}", named, trace.array(its.matrix))
-    kept = [one for one in trace.attentions if one.weights]
+    kept = [one for one in trace.attentions if one.kept]
     if not kept:
         return None
     return _map(trace, f"{kept[-1].name}, mean of the heads", kept[-1], trace.weights(kept[-1].name))
@@ -147,12 +147,12 @@ def _heads(trace: Trace) -> Any:
     from matplotlib.figure import Figure
 
     _need(trace)
-    name = trace.alignment.attention if trace.alignment else [one for one in trace.attentions if one.weights][-1].name
+    name = trace.alignment.attention if trace.alignment else [one for one in trace.attentions if one.kept][-1].name
     its = trace.attention(name)
-    columns = min(4, len(its.weights))
-    rows = -(-len(its.weights) // columns)
+    columns = min(4, len(its.kept))
+    rows = -(-len(its.kept) // columns)
     figure = Figure(figsize=(3.2 * columns, 3.0 * rows), layout="constrained")
-    for axes, head in zip(figure.subplots(rows, columns, squeeze=False).flat, its.weights):
+    for axes, head in zip(figure.subplots(rows, columns, squeeze=False).flat, its.kept):
         _draw(axes, _map(trace, "", its, trace.weights(name, int(head))))
         axes.set_title(f"head {head}", fontsize="small")
     _blank(figure)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from regard.decoding.wishes import lexicon_of
 from regard.inspection.values import Side, Token
@@ -157,3 +161,21 @@ def shown(side: Side) -> list[str]:
             text = token.piece if token.special or not token.bytes else "␣"
         found.append(text if token.part is None else f"{text} {token.part[0] + 1}/{token.part[1]}")
     return found
+
+
+def picture_of(pixels: Tensor, settings: Mapping[str, Any]) -> str:
+    """Prepared pixels Float[C H W] as the picture they were, a data: address of a PNG."""
+    import base64
+    import io
+
+    from PIL import Image
+
+    values = pixels.float().cpu()
+    if settings.get("do_normalize", True) and settings.get("image_mean"):
+        mean, std = (torch.tensor(settings[key]).view(-1, 1, 1) for key in ("image_mean", "image_std"))
+        values = values * std + mean
+    values = values / (settings.get("rescale_factor", 1 / 255) if settings.get("do_rescale", True) else 1.0)
+    shown = values.round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).numpy()
+    file = io.BytesIO()
+    Image.fromarray(shown[:, :, 0] if shown.shape[2] == 1 else shown).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")

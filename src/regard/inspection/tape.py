@@ -286,17 +286,21 @@ def is_cross(name: str) -> bool:
 
 
 @torch.no_grad()
-def align(model: Any, inputs: Sequence[int], outputs: Sequence[int], layer: int = -1) -> Tensor:
+def align(
+    model: Any, inputs: Sequence[int], outputs: Sequence[int], layer: int = -1, chosen: tuple[str, int | None] | None = None
+) -> Tensor:
     """How one sentence's outputs looked at its inputs: Float[T S], the mean of the heads of one layer's cross-attention.
 
     inputs: S source ids as the model reads them (with eos). outputs: T ids as the decoder reads them (with bos); row t is
     where the model looked when it answered what follows outputs[t]. One forced pass, whatever search found the outputs.
-    layer: which cross-attention, the last by default. ValueError: the model has none.
+    layer: which cross-attention, the last by default; chosen: it by its name and one of its heads, None for their mean.
+    ValueError: the model has none.
     """
     names = [name for name in attentions(model) if is_cross(name)]
     if not names:
         raise ValueError("this model has no attention from outputs to inputs")
-    name, training = names[layer], model.training
+    name, head = chosen or (names[layer], None)
+    training = model.training
     source, target = (torch.tensor([list(ids)], device=model.device) for ids in (inputs, outputs))
     model.eval()
     try:
@@ -305,4 +309,4 @@ def align(model: Any, inputs: Sequence[int], outputs: Sequence[int], layer: int 
             model(source, target, **dict(zip(("layout", "output_layout"), layouts)))
     finally:
         model.train(training)
-    return tape.weights(name)[0].mean(0)
+    return tape.weights(name)[0].mean(0) if head is None else tape.weights(name, head)[0]

@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from regard.errors import UserError
-from regard.files import write_text
-from regard.inspection.blocks import Block, Value
+from regard.files import read_plain, write_text
+from regard.inspection.blocks import Block, Value, softmax
 from regard.inspection.values import (
     Alignment,
     Attention,
@@ -39,6 +39,8 @@ from regard.inspection.values import (
 )
 
 SCHEMA = "regard.trace/1"
+LARGEST = 1 << 30
+"""Bytes that a trace may have."""
 
 Task = Literal["translate", "generate", "classify", "tag", "fill", "embed", "image"]
 
@@ -84,9 +86,9 @@ class Trace(Value):
                 tokens = self.sides[side].tokens if side in self.sides else None
                 if tokens is None or len(tokens) != count:
                     raise ValueError(f"{its.name} has {count} {side} tokens, the trace {len(tokens or ())}")
-            for name in its.weights.values():
-                if self.blocks[name].shape != list(its.size):
-                    raise ValueError(f"block {name!r} is {self.blocks[name].shape}, {its.name} is {list(its.size)}")
+            for name, shape in _shapes(its):
+                if self.blocks[name].shape != shape:
+                    raise ValueError(f"block {name!r} is {self.blocks[name].shape}, {its.name} is {shape}")
         return self
 
     def array(self, name: str) -> np.ndarray:
@@ -107,11 +109,23 @@ class Trace(Value):
     def weights(self, name: str, head: int | None = None) -> np.ndarray:
         """Weights [Q K] of a head, or the mean of all that were kept. KeyError: no such attention, or its head was left
         out."""
-        kept = self.attention(name).weights
-        chosen = list(kept) if head is None else [str(head)]
-        if not chosen or any(one not in kept for one in chosen):
-            raise KeyError(f"head {head} of {name} was left out of the trace; kept: {', '.join(kept) or 'none'}")
-        return np.mean([self.array(kept[one]) for one in chosen], 0)
+        its = self.attention(name)
+        chosen = its.kept if head is None else [str(head)]
+        if not chosen or any(one not in its.kept for one in chosen):
+            raise KeyError(f"head {head} of {name} was left out of the trace; kept: {', '.join(its.kept) or 'none'}")
+        whole = self._head(its, chosen[0])
+        for one in chosen[1:]:
+            whole = whole + self._head(its, one)
+        return whole / len(chosen)
+
+    def _head(self, its: Attention, head: str) -> np.ndarray:
+        if head in its.weights:
+            return self.array(its.weights[head])
+        q, k = (self.array(name) for name in its.products[head])
+        barred = None
+        if its.masked is not None:
+            barred = np.triu(np.ones(its.size, bool), 1) if its.masked == "causal" else self.array(its.masked).astype(bool)
+        return softmax(q @ k.T * (its.scale or 1.0), barred)
 
     def json_value(self, inline: bool = True) -> dict[str, Any]:
         """The trace as JSON types; without `inline` the blocks' data is left out, to be fetched apart."""
@@ -169,13 +183,16 @@ class Trace(Value):
 
     @classmethod
     def read(cls, path: str | Path) -> Trace:
-        """Read a .json file. UserError says what is wrong with it."""
+        """Read a .json file, or the trace in a .html file. UserError says what is wrong with it."""
+        from regard.inspection.page import unpacked
+
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            text = read_plain(Path(path), LARGEST).decode("utf-8")
+            document = json.loads(unpacked(text) if text.lstrip().startswith("<") else text)
         except OSError as error:
             raise UserError(f"{path}: cannot be read ({error.strerror})") from None
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}: is not a trace (JSON: {error})") from None
+            raise UserError(f"{path}: is not a trace ({error})") from None
         return cls.of(document, str(path))
 
     @classmethod
@@ -198,13 +215,22 @@ class Trace(Value):
         return found
 
 
+def _shapes(its: Attention) -> Iterator[tuple[str, list[int]]]:
+    """The blocks that an attention's weights are in, or come from, and what shape they have."""
+    if its.masked is not None and its.masked != "causal":
+        yield its.masked, list(its.size)
+    yield from ((name, list(its.size)) for name in its.weights.values())
+    for names in its.products.values():
+        yield from ((name, [count, its.head_dim]) for name, count in zip(names, its.size))
+
+
 def _named(trace: Trace) -> Iterator[str]:
     """The names of all blocks that a trace speaks of."""
     for its in trace.attentions:
-        yield from its.weights.values()
+        yield from (name for name, _ in _shapes(its))
         parts = [] if its.overview is None else [its.overview.max, its.overview.mean]
         parts += [] if its.top is None else [its.top.keys, its.top.weights, its.top.rest]
-        parts += [name for name in (its.masked, its.offsets) if name is not None and name != "causal"]
+        parts += [] if its.offsets is None else [its.offsets]
         yield from parts
     yield from [] if trace.alignment is None else [trace.alignment.matrix]
     yield from (its.block for its in (*trace.rollout, *trace.attributions))

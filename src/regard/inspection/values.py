@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from regard.inspection.blocks import Number, Share, Value
 
 
@@ -44,7 +46,8 @@ class Checks(Value):
 
 
 class Overview(Value):
-    """Blocks [H h w] of one byte: the largest and the mean weight of each cell of a grid of at most 64 × 64."""
+    """Blocks [H h w] of one byte: the largest and the mean weight of each cell of a grid of at most 64 × 64. A cell is
+    ⌈Q / 64⌉ queries by ⌈K / 64⌉ keys, the last of a row or column what is left."""
 
     max: str
     mean: str
@@ -60,7 +63,8 @@ class Top(Value):
 
 
 class Attention(Value):
-    """One attention. Row t of a decoder's is what predicted target[t]. weights: block of each kept head, by its number.
+    """One attention. Row t of a decoder's is what predicted target[t]. weights: block of each kept head, by its number;
+    products: of a long text's heads the blocks [Q d] and [K d] instead, whose products, times scale, go through softmax.
     masked: "causal", a block of the forbidden cells, or None. entropy, distance, sink: one number a head, see `heads`."""
 
     name: str
@@ -75,6 +79,7 @@ class Attention(Value):
     score: str
     head_dim: int
     weights: dict[str, str]
+    products: dict[str, tuple[str, str]] = Field(default_factory=dict)
     overview: Overview | None = None
     top: Top | None = None
     masked: str | None = None
@@ -84,6 +89,11 @@ class Attention(Value):
     importance: list[Number] | None = None
     offsets: str | None = None
     checks: Checks
+
+    @property
+    def kept(self) -> list[str]:
+        """The numbers of the heads whose weights can be had whole."""
+        return [*self.weights, *self.products]
 
 
 class Alignment(Value):
@@ -267,10 +277,10 @@ class Experts(Value):
 
 
 class Change(Value):
-    """What another answer, or its log-probability, became when heads were scaled."""
+    """What another answer, or its log-probability, became when heads were scaled, or (None) gave their mean."""
 
     name: str
-    gates: dict[str, dict[str, Number]]
+    gates: dict[str, dict[str, Number | None]]
     text: str | None
     log_prob: Number | None
     difference: Number | None
@@ -300,6 +310,5 @@ class Whole(Value):
 class Limits(Value):
     """What was left out, in words, and the bytes of all blocks."""
 
-    rows_shown: tuple[int, int] | None = None
     message: str | None = None
     bytes: int = 0

@@ -10,8 +10,12 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.inspection.attribution import METHODS, STEPS, Owed, Question, input_x_gradient
 from regard.inspection.blocks import Blocks
+from regard.inspection.parts import FAR
 from regard.inspection.reading import Reading
 from regard.inspection.values import Attribution, Contrast
+
+ROWS = 32
+"""So many tokens of a long text's answer are asked about, at most."""
 
 
 def attributions(
@@ -26,7 +30,8 @@ def attributions(
     wrong = [name for name in methods if name not in METHODS]
     if wrong:
         raise UserError(f"no method is called {wrong[0]!r}; there are {', '.join(METHODS)}")
-    asked = questions(reading, plain)
+    far = max(len(side.tokens) for side in reading.sides.values()) > FAR
+    asked = questions(reading, plain)[: ROWS if far else None]
     found = []
     for name in methods if asked else ():
         made: Owed = METHODS[name](loaded.model, reading, asked)  # type: ignore[operator]

@@ -3,14 +3,16 @@ heads. Each is done by the model's own worker, one request at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from regard.errors import UserError
-from regard.inspection import gate_heads, inspect
+from regard.inspection import inspect
+from regard.inspection.change import change_heads
+from regard.inspection.reading import read
 from regard.layout import Layout
 from regard.serving.linking import words
 
@@ -18,9 +20,11 @@ LONGEST = 8
 """Most tokens of one word."""
 METHODS = ("input_x_gradient", "integrated_gradients", "occlusion")
 """How it may be found out what each token was worth; the first takes one pass, the others many."""
+WHOLE_BYTES = 64 << 20
+"""Bytes of a long text's whole weights in a trace."""
 
-Gates = tuple[tuple[str, tuple[tuple[int, float], ...]], ...]
-"""Of each attention its heads and their factors."""
+Gates = tuple[tuple[str, tuple[tuple[int, float | None], ...]], ...]
+"""Of each attention its heads and their factors; None: the head's mean output in place of it."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +155,17 @@ class _Row:
 
 
 def trace(loaded: Any, subject: Subject) -> Any:
-    """A Trace of a text."""
-    return inspect(loaded, subject.given, subject.target, methods=subject.methods)
+    """A Trace of a text, of a long one with as many whole heads as there is room for: its reader can fetch each alone."""
+    return inspect(loaded, subject.given, subject.target, methods=subject.methods, full=WHOLE_BYTES)
+
+
+def _read(loaded: Any, subject: Subject) -> None:
+    """One pass over what is looked into and its answer."""
+    read(loaded, subject.given, subject.target).answer(loaded.model)
+
+
+def _named(heads: Mapping[int, float | None]) -> str:
+    return "+".join(f"{head} (mean)" if factor is None else str(head) for head, factor in heads.items())
 
 
 def change(loaded: Any, subject: Subject) -> dict[str, Any]:
@@ -160,10 +173,10 @@ def change(loaded: Any, subject: Subject) -> dict[str, Any]:
     entry of a trace's `changes`."""
     gates = {name: dict(heads) for name, heads in subject.gates}
     found = inspect(loaded, subject.given, subject.target, methods=(), gates=gates).changes[0].model_dump()
-    with gate_heads(loaded.model, gates):
+    with change_heads(loaded.model, gates, lambda: _read(loaded, subject)):
         if hasattr(loaded, "translate"):
             found["text"] = loaded.translate([subject.text])[0]
         elif hasattr(loaded, "classify") and not loaded.of_tokens:
             found["text"] = loaded.classify([subject.given])[0]
-    found["name"] = ", ".join(f"{name}: {'+'.join(map(str, heads))}" for name, heads in gates.items())
+    found["name"] = ", ".join(f"{name}: {_named(heads)}" for name, heads in gates.items())
     return found

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from regard.inspection.aligning import chosen_head
 from regard.inspection.tape import align, attentions, is_cross
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|[^\w\s]")
@@ -19,7 +20,8 @@ Span = tuple[int, int]
 @dataclass(frozen=True)
 class Link:
     """A word of the translation and the word of the source that it looked at most: half-open ranges of characters, numbers
-    of the words from 0, and the share of the attention that went there, from 0 to 1 (the mean of the last layer's heads)."""
+    of the words from 0, and the share of the attention that went there, from 0 to 1: of the head that was measured to align
+    best (`regard inspect --measure`), else of the mean of the last layer's heads."""
 
     source: Span
     target: Span
@@ -103,7 +105,9 @@ def _weights(loaded: Any, translation: Any) -> tuple[list[list[float]], list[Spa
     read = [(0, 0)] * before + list(tokens.offsets)
     read += [(0, 0)] * (len(inputs) - len(read))
     start, _ = loaded.marks()
-    weights = align(loaded.model, inputs, [start, *translation.ids[:-1]])
+    head = chosen_head(loaded.model, loaded.meta)
+    chosen = None if head is None else (head.attention, head.head)
+    weights = align(loaded.model, inputs, [start, *translation.ids[:-1]], chosen=chosen)
     return weights.tolist(), read, spans(loaded.tokenizers.target, translation.ids)
 
 

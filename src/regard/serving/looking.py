@@ -5,10 +5,11 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from pydantic import ConfigDict, Field
 
 from regard.serving.bodies import Body, read, takes
@@ -25,7 +26,11 @@ MOST_FACTOR = 10
 SHELF_BYTES = 256 << 20
 """Bytes of all traces that are kept for later questions."""
 BYTES: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
-PAGE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/html": {}}}}
+FILES = {"html": "text/html; charset=utf-8", "json": "application/json", "svg": "image/svg+xml", "png": "image/png"}
+"""Files that a trace can be had as, by their endings."""
+FILE: dict[int | str, dict[str, Any]] = {200: {"content": {kind.partition(";")[0]: {} for kind in FILES.values()}}}
+DRAWING = Lock()
+"""Settings of a drawing are the process's."""
 
 
 class _Strict(Body):
@@ -57,9 +62,9 @@ class TraceBody(SubjectBody):
 
 
 class ChangeBody(SubjectBody):
-    """gates: of each attention, by its name, the factor of each head, by its number."""
+    """gates: of each attention, by its name, the factor of each head, by its number; null: its mean output instead."""
 
-    gates: dict[str, dict[str, float]] = Field(min_length=1)
+    gates: dict[str, dict[str, float | None]] = Field(min_length=1)
 
 
 BODIES = (WordsBody, TraceBody, ChangeBody)
@@ -147,12 +152,22 @@ def _add_kept(routes: APIRouter, shelf: Shelf) -> None:
         heads = {"cache-control": "private, max-age=3600, immutable"}
         return Response(found.block_bytes(block), media_type="application/octet-stream", headers=heads)
 
-    @routes.get("/traces/{name}/export.html", responses=PAGE, response_class=HTMLResponse)
-    async def export(name: str) -> Response:
-        """A trace as one page that opens from a disk."""
+    @routes.get("/traces/{name}/export.{kind}", responses=FILE, response_class=Response)
+    async def export(
+        name: str, kind: Literal["html", "json", "svg", "png"], view: Literal["align", "heads", "grid"] = "align"
+    ) -> Response:
+        """A trace as one file: a page that opens from a disk, the trace itself, or a picture of it."""
         found = shelf.get(name)
-        page = await aside(found.limits.bytes, found.to_html)
-        return HTMLResponse(page, headers={"content-disposition": 'attachment; filename="regard.html"'})
+        content = await aside(found.limits.bytes, _exported, found, kind, view)
+        heads = {"content-disposition": f'attachment; filename="regard.{kind}"'}
+        return Response(content, media_type=FILES[kind], headers=heads)
+
+
+def _exported(trace: Any, kind: str, view: str) -> str | bytes:
+    if kind in ("html", "json"):
+        return trace.to_html() if kind == "html" else trace.to_json()
+    with DRAWING:
+        return trace.to_svg(view) if kind == "svg" else trace.to_png(view)
 
 
 def _shown(name: str, trace: Any) -> dict[str, Any]:
@@ -187,14 +202,12 @@ def subject_of(service: Service, given: SubjectBody, **more: Any) -> tuple[Serve
     return able(service, given.model, "trace"), Subject(given.text, given.pair, given.target, **more)
 
 
-def gates_of(given: dict[str, dict[str, float]]) -> Any:
+def gates_of(given: dict[str, dict[str, float | None]]) -> Any:
     """Gates as they travel to a worker. RefusalError: a head that is no number, none at all, or a factor out of bounds."""
     for name, heads in given.items():
         wrong = [head for head in heads if not (head.isascii() and head.isdecimal() and len(head) < 6)]
         if wrong or not heads:
             raise RefusalError(400, f"gates.{name[:60]}: heads are named by their numbers, from 0", "gates")
-        if not all(abs(factor) <= MOST_FACTOR for factor in heads.values()):
+        if not all(factor is None or abs(factor) <= MOST_FACTOR for factor in heads.values()):
             raise RefusalError(400, f"gates.{name[:60]}: factors are numbers from -{MOST_FACTOR} to {MOST_FACTOR}", "gates")
-    return tuple(
-        (name, tuple((int(head), float(factor)) for head, factor in heads.items())) for name, heads in given.items()
-    )
+    return tuple((name, tuple((int(head), factor) for head, factor in heads.items())) for name, heads in given.items())
