@@ -54,13 +54,14 @@ def read_letters(folder: Path) -> None:
     """A reader with three faults: one is an error, one ends the process, one takes memory."""
     try:
         value = json.loads((folder / "a.json").read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UserError("not JSON") from None
-    if value == {"a": None}:
+    held = value.get("a") if isinstance(value, dict) else None
+    if isinstance(held, str):
         raise KeyError("the fault")
-    if value == {"a": True} and FAULTS["deadly"]:
+    if isinstance(held, (float, list)) and FAULTS["deadly"]:
         os.abort()
-    if value == {"a": 7} and FAULTS["large"]:
+    if held == 7 and FAULTS["large"]:
         bytearray(b"x") * (600 << 20)
 
 
@@ -76,9 +77,9 @@ def no_faults() -> Any:
 
 def test_the_fuzzer_finds_what_is_wrong(tmp_path: Path) -> None:
     """A reader that fails for one kind of value is caught, and what it was fed is kept."""
-    found = fuzz(LETTERS, tmp_path / "place", random.Random(1), tries=500)
+    found = fuzz(LETTERS, tmp_path / "place", random.Random(1), tries=100)
     assert ["KeyError" in what for what in found.crashes.values()] == [True]
-    assert (tmp_path / "place" / next(iter(found.crashes))).read_bytes() == b'{"a": null}'
+    assert isinstance(json.loads((tmp_path / "place" / next(iter(found.crashes))).read_bytes())["a"], str)
 
 
 def test_memory_that_one_input_takes_is_a_crash(tmp_path: Path) -> None:
@@ -92,9 +93,9 @@ def test_memory_that_one_input_takes_is_a_crash(tmp_path: Path) -> None:
 def test_pieces_add_up_and_mended_faults_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two pieces of one fuzzing: what reached new lines is used again, what crashed is tried again."""
     monkeypatch.setattr(fuzzer, "SOURCE", str(Path(__file__).resolve()))  # the lines that count here
-    first = piece(LETTERS, tmp_path, "1", 60, tries=400)
-    assert first.tries == 400
-    assert first.drawn == 100
+    first = piece(LETTERS, tmp_path, "1", 60, tries=120)
+    assert first.tries == 120
+    assert first.drawn == 30
     assert ["KeyError" in what for what in first.crashes.values()] == [True]
     kept = list((tmp_path / "kept").iterdir())
     assert 0 < len(kept) < 10
@@ -108,12 +109,13 @@ def test_pieces_add_up_and_mended_faults_go(tmp_path: Path, monkeypatch: pytest.
 
 def test_what_ends_the_process_is_kept_and_the_rest_goes_on(tmp_path: Path) -> None:
     FAULTS["deadly"] = True
-    found = piece(LETTERS, tmp_path, "1", 60, tries=600)
+    found = piece(LETTERS, tmp_path, "1", 60, tries=120)
     assert "the process ended with -6" in found.crashes.values()
-    (deadly,) = (tmp_path / "deadly").iterdir()
-    assert json.loads(deadly.read_bytes()) == {"a": True}
+    deadly = [json.loads(path.read_bytes())["a"] for path in (tmp_path / "deadly").iterdir()]
+    assert deadly
+    assert all(isinstance(one, (float, list)) for one in deadly)
     FAULTS["deadly"] = False
-    assert piece(LETTERS, tmp_path, "1", 60, tries=1).mended == 1
+    assert piece(LETTERS, tmp_path, "1", 60, tries=1).mended >= len(deadly)
     assert not list((tmp_path / "deadly").iterdir())
 
 
