@@ -36,7 +36,8 @@ def main(model: str, pattern: str, column: str, output: str) -> None:
 
     ray.init()
     gpus = int(ray.cluster_resources().get("GPU", 0))
-    workers = ActorPoolStrategy(size=gpus or int(ray.cluster_resources()["CPU"]))
+    most = gpus or int(ray.cluster_resources()["CPU"])
+    workers = ActorPoolStrategy(min_size=1, max_size=most)  # all at once would leave no CPU to read and write with
     data = ray.data.read_parquet(pattern)
     made = data.map_batches(
         Translate,

@@ -13,7 +13,8 @@ set -euo pipefail
 
 recipe=$1 output=$2
 shift 2
-first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
+first=${hosts%%$'\n'*}
 
 # Two minutes before the end SLURM sends SIGTERM: every process saves after its update. Back in the queue, the job goes on.
 srun --kill-on-bad-exit=1 torchrun \
