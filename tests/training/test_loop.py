@@ -326,3 +326,28 @@ def test_s_pos_02_no_half_reads_more_than_it_has_positions_for(
     assert recipe.data.max_length > 5
     assert train(recipe, tmp_path / "out").steps == 12
     assert re.search(r"training data: \d+ of \d+ examples skipped, source longer than 5 tokens", capsys.readouterr().err)
+
+
+def test_s_cli_04_stopped_where_patience_would_have_ended_it(
+    toy_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S-CLI-04: Ctrl-C in update 6, whose evaluation is the second without a better one: found by killing 200 trainings. The
+    evaluation is made up for, the run is over, and its last checkpoint is one that was due."""
+    values = iter([3.0, 2.0, 1.0] * 2)
+    monkeypatch.setattr(Look, "value", lambda its, monitor: next(values))
+    recipe = load_recipe_with(toy_recipe, save_every=4, evaluate_every=2, patience=2, keep_last=1)
+    train(recipe, tmp_path / "whole")
+    before = loop.forward_backward
+
+    def interrupted(run: Run, group: list[Batch]) -> tuple[float, int]:
+        if run.progress.step == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+        return before(run, group)
+
+    monkeypatch.setattr(loop, "forward_backward", interrupted)
+    with pytest.raises(Stopped):
+        train(recipe, tmp_path / "out")
+    train(recipe, tmp_path / "out", resumed=True)
+    names = [[folder.name for folder in resume.found(tmp_path / name)] for name in ("whole", "out")]
+    assert names[0] == names[1] == ["step-00000002", "step-00000006"]
+    assert same(tmp_path / "out", tmp_path / "whole")

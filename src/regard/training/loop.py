@@ -233,7 +233,8 @@ def _drive(run: Run, journal: Journal, stop: _Stop) -> str:
     run.agree(False)
     if progress.step and _unseen(run):  # a signal came before the evaluation that was due
         before = progress.best
-        _save(run, journal, _evaluate(run, journal) or progress.step in progress.saved, before)
+        better = _evaluate(run, journal)
+        _save(run, journal, better or progress.step in progress.saved or over(run) is not None, before)
     reason = over(run)
     if reason is not None:
         journal.say(f"nothing is left to do: {reason} is reached")
