@@ -83,4 +83,4 @@ def test_the_page_is_measured_in_a_browser(bench: Any, tmp_path: Path) -> None:
     found = measured(tmp_path / "page.json", "page", "--moves", "20")
     assert found["page"]["thumbs"] == 144
     assert found["page"]["translation_kb"] < 400
-    assert bench("page").table(found, "en").count("\n") == 11
+    assert bench("page").table(found, "en").count("\n") == 12
