@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,17 @@ def command_line(*arguments: str) -> None:
         raise SystemExit(code)
 
 
+def plainly(work: Callable[..., Any]) -> Callable[..., Any]:
+    """The work, with signals as a process has them that was not forked: the agent's handlers wait for what never comes."""
+
+    def run(*arguments: str) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_DFL)
+        work(*arguments)
+
+    return run
+
+
 def function(name: str) -> Callable[..., Any]:
     """What the processes are to do."""
     if name == "regard":
@@ -41,6 +53,7 @@ def function(name: str) -> Callable[..., Any]:
 def main(count: str, restarts: str, name: str, *arguments: str) -> None:
     """Start the agent, and wait until all is done. ChildFailedError: it was not."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "3")
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -52,7 +65,7 @@ def main(count: str, restarts: str, name: str, *arguments: str) -> None:
         monitor_interval=0.05,
         start_method="fork",
     )
-    elastic_launch(config, function(name))(*arguments)
+    elastic_launch(config, plainly(function(name)))(*arguments)
 
 
 if __name__ == "__main__":

@@ -306,7 +306,8 @@ def test_thirty_kills_lose_nothing(folder: Path, one: dict[str, Any], tmp_path: 
     line = ["regard", "train", str(folder / "toy.yaml"), *settings, "--resume"]
     whole = forked(2, 0, *line, f"output={tmp_path / 'whole'}", stderr=subprocess.DEVNULL)
     assert whole.wait(300) == 0
-    process = forked(2, 40, *line, f"output={tmp_path / 'broken'}", stderr=subprocess.DEVNULL)
+    restarts = ["--max-restarts=40", "--monitor-interval=0.2", "-m"]
+    process = torchrun(2, *restarts, *line, f"output={tmp_path / 'broken'}", stderr=subprocess.DEVNULL)
     killer = Killer(process.pid, tmp_path / "broken", 1)
     while process.poll() is None:
         if killer.kills < 30:
