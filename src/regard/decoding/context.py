@@ -196,8 +196,9 @@ def _chosen(options: dict[str, Any], numbers: Sequence[int], count: int) -> dict
     chosen = dict(options)
     for name in ("prefix", "require", "forbid"):
         given = options.get(name)
-        each = isinstance(given, (list, tuple)) and (name == "prefix" or any(isinstance(one, list) for one in given))
-        if each and len(given) == count:
+        if not isinstance(given, (list, tuple)) or len(given) != count:
+            continue
+        if name == "prefix" or any(isinstance(one, list) for one in given):
             chosen[name] = [given[number] for number in numbers]
     return chosen
 

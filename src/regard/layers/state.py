@@ -201,8 +201,9 @@ class BlockState:
             return
         self.lineage.select(rows)
         columns = self.lineage.thin()
-        for cache in self.caches if columns is not None else ():
-            cache.pick(columns)
+        if columns is not None:
+            for cache in self.caches:
+                cache.pick(columns)
 
     def _shares(self) -> bool:
         """Whether the beams that come now may share caches: on a GPU, copies cost little."""

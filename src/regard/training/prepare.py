@@ -121,8 +121,10 @@ def held(recipe: Recipe, model: Any) -> Limits:
     its = limits(recipe)
     if model.encoder is None or model.decoder is None:
         return its
-    sides = (min(recipe.data.max_length, half.limit or recipe.data.max_length) for half in (model.encoder, model.decoder))
-    return Limits(*sides, its.action)
+    source, target = (
+        min(recipe.data.max_length, half.limit or recipe.data.max_length) for half in (model.encoder, model.decoder)
+    )
+    return Limits(source, target, its.action)
 
 
 def prepare(recipe: Recipe, cache_dir: Path | None = None) -> Prepared:
