@@ -52,11 +52,12 @@ class Trained:
         told = meta.get("context")
         if told is None:
             return None
-        values = [told.get(name) for name in ("sentences", "tokens")] if isinstance(told, dict) else [None]
-        if not all(type(value) is int and 0 < value <= 1 << 20 for value in values):
+        values = [told.get(name) if isinstance(told, dict) else None for name in ("sentences", "tokens")]
+        numbers = [value for value in values if type(value) is int and 0 < value <= 1 << 20]
+        if len(numbers) < len(values):
             raise UserError("regard.json: context should say how many sentences and tokens, such as 2 and 256")
         limits = [] if model is None else [model.encoder.limit, model.decoder.limit]
-        return cls(values[0], min([values[1], *(limit for limit in limits if limit is not None)]))
+        return cls(numbers[0], min([numbers[1], *(limit for limit in limits if limit is not None)]))
 
 
 @dataclass(frozen=True)
