@@ -143,9 +143,9 @@ class Terminal:
         if not count.isdecimal() or not 1 <= int(count) <= 100:
             raise UserError(":nbest takes a number from 1 to 100")
         number = int(count)
-        beams = max(number, self.options.get("num_beams") or self.translator.search.num_beams)
+        beams: Any = self.options.get("num_beams") or self.translator.search.num_beams
         before = {"context": [self.before]} if self.options.get("context") else {}
-        found = self._translated(self.last.source, num_return=number, num_beams=beams, **before)
+        found = self._translated(self.last.source, num_return=number, num_beams=max(number, beams), **before)
         for one in (found, *found.alternatives):
             self.say(f"  {one.score:8.3f}  {one_line(one.text)}")
 
