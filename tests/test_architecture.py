@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from regard.architecture import Description, Model, Targets
+from regard.architecture import READ, Description, Model, Targets, _Parts, inverse
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
-from regard.layers.feedforward import Dense
-from regard.layers.heads import NextToken
+from regard.layers.experts import Experts
+from regard.layers.feedforward import Dense, Gated
+from regard.layers.heads import Classify, Embedding, MaskedToken, NextToken
 from regard.layers.masks import Causal
+from regard.layers.norms import LayerNorm
 from regard.layers.recurrent import Recurrent
 from regard.layers.recurrent_decoder import RecurrentDecoder
 from regard.layers.scores import Dot
@@ -93,3 +97,61 @@ def test_what_cannot_be_is_refused_in_words():
 
 def test_a_model_knows_where_it_is():
     assert made(encoder=SEEING).device == torch.device("cpu")
+
+
+def chain(*, vocab_size: int, num_layers: int = 1, width: int = 8, tied: bool = False) -> Description:
+    """A made-up `describe`: two arguments as in most architectures, one of another name, one told otherwise."""
+    stack = Stack(width, Tokens(vocab_size), ALONE.blocks * num_layers)
+    return Description(NextToken(vocab_size), decoder=stack, tied="head" if tied else "no")
+
+
+def test_arguments_are_the_inverse_of_describe():
+    arguments = inverse(chain, lambda its: {"width": its.decoder.d_model, "tied": its.tied == "head", "colour": "red"})
+    for more in ({}, {"num_layers": 3}, {"tied": True}):
+        found = arguments(chain(vocab_size=9, **more))
+        assert found == {"vocab_size": 9, "num_layers": 1, "width": 8, "tied": False} | more
+    others = (
+        Description(HEAD, encoder=SEEING),
+        Description(HEAD, decoder=replace(ALONE, last_norm=LayerNorm())),
+        Description(HEAD, decoder=replace(ALONE, blocks=())),
+        Description(HEAD, Recurrent(8, Tokens(9)), RecurrentDecoder(8, Tokens(9))),
+    )
+    assert [arguments(other) for other in others] == [None] * 4
+
+
+def test_what_is_read_off_halves_and_heads():
+    """Each half's own numbers, an expert's width, and the four kinds of head by their names."""
+    blocks = Block(Attention(4, 2, 6, dropout=0.1), Experts(Gated(12, "gelu")), dropout=0.2, placement="pre")
+    first, last = replace(SEEING, blocks=(blocks,) * 3), replace(READING, embed=Tokens(7))
+    its = Description(NextToken(7, bias=True), first, last, pad=1)
+    names = {name: read(_Parts(its)) for name, read in READ.items() if name not in ("max_positions", "pool")}
+    assert names == {
+        "vocab_size": 9,
+        "target_vocab_size": 7,
+        "segments": 0,
+        "scaled": False,
+        "d_model": 8,
+        "num_layers": 3,
+        "decoder_layers": 1,
+        "placement": "pre",
+        "eps": 1e-5,
+        "dropout": 0.2,
+        "num_heads": 4,
+        "decoder_heads": 2,
+        "num_kv_heads": 2,
+        "head_dim": 6,
+        "attention_dropout": 0.1,
+        "d_ff": 12,
+        "decoder_d_ff": 8,
+        "activation": "gelu",
+        "activation_dropout": 0.0,
+        "gated": True,
+        "head": "next",
+        "head_bias": True,
+        "classes": None,
+        "tied": "no",
+        "pad": 1,
+    }
+    heads = {"masked": MaskedToken(9), "class": Classify(3, "last"), "tokens": Classify(3, "tokens"), "vector": Embedding()}
+    for name, head in heads.items():
+        assert READ["head"](_Parts(Description(head, SEEING))) == name

@@ -20,7 +20,7 @@ NAMES = [str(path.relative_to(SOURCE)) for path in FILES]
 
 ROWS = [
     {"errors", "files", "layout", "text"},
-    {"layers", "batches", "checkpoints.rules"},
+    {"layers", "batches", "checkpoints.rules", "checkpoints.formats"},
     {"architecture"},
     {"models"},
     {"checkpoints", "decoding"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 import torch
@@ -12,7 +14,7 @@ from regard.layers.part import from_json, part, to_json
 from regard.layers.state import Memory
 from regard.layout import Layout
 
-__all__ = ["Answer", "Decoder", "Description", "Encoder", "Model", "State", "Targets", "from_json", "to_json"]
+__all__ = ["Answer", "Decoder", "Description", "Encoder", "Model", "State", "Targets", "from_json", "inverse", "to_json"]
 
 
 class State(Protocol):
@@ -169,3 +171,67 @@ class Model(nn.Module):
         if not self.packs and not placed.whole and int(placed.document.amax()) > 0:
             raise ValueError("this model reads token after token through one state: it cannot keep packed documents apart")
         return placed
+
+
+class _Parts:
+    """The parts of a description made of blocks, by the names that READ has for them. block, other: the first of either
+    half; inner: what it does to each token, or one of the experts that do."""
+
+    def __init__(self, its: Description) -> None:
+        halves = [half for half in (its.encoder, its.decoder) if half is not None]
+        self.whole, self.head, self.first, self.last = its, its.head, halves[0], halves[-1]
+        self.block, self.other = self.first.blocks[0], self.last.blocks[0]
+        self.inner = getattr(self.block.feedforward, "expert", self.block.feedforward)
+
+
+READ: dict[str, Callable[[Any], Any]] = {
+    "vocab_size": lambda its: its.first.embed.vocab_size,
+    "target_vocab_size": lambda its: its.last.embed.vocab_size,
+    "max_positions": lambda its: its.first.embed.position.limit,
+    "segments": lambda its: its.first.embed.segments,
+    "scaled": lambda its: its.first.embed.scaled,
+    "d_model": lambda its: its.first.d_model,
+    "num_layers": lambda its: len(its.first.blocks),
+    "decoder_layers": lambda its: len(its.last.blocks),
+    "placement": lambda its: its.block.placement,
+    "eps": lambda its: its.block.norm.eps,
+    "dropout": lambda its: its.block.dropout,
+    "num_heads": lambda its: its.block.attention.num_heads,
+    "decoder_heads": lambda its: its.other.attention.num_heads,
+    "num_kv_heads": lambda its: its.block.attention.num_kv_heads,
+    "head_dim": lambda its: its.block.attention.head_dim,
+    "attention_dropout": lambda its: its.block.attention.dropout,
+    "d_ff": lambda its: its.inner.d_ff,
+    "decoder_d_ff": lambda its: its.other.feedforward.d_ff,
+    "activation": lambda its: its.inner.activation,
+    "activation_dropout": lambda its: its.inner.dropout,
+    "gated": lambda its: its.inner.gated,
+    "head": lambda its: "tokens" if getattr(its.head, "pool", None) == "tokens" else its.head.kind,
+    "head_bias": lambda its: its.head.bias,
+    "classes": lambda its: getattr(its.head, "classes", None),
+    "pool": lambda its: its.head.pool,
+    "tied": lambda its: its.whole.tied,
+    "pad": lambda its: its.whole.pad,
+}
+"""Arguments of `describe` that mean the same in most architectures, and where each stands in what was described."""
+
+
+def inverse(
+    describe: Callable[..., Description], more: Callable[[Description], dict[str, Any]] = lambda description: {}
+) -> Callable[[Description], dict[str, Any] | None]:
+    """The inverse of an architecture's `describe`: from a description to the arguments that make it, or None if there are
+    none. Arguments are read as READ has it. more: the others, and those that stand elsewhere; it may fail as attributes
+    and indices fail where the description is of another architecture."""
+    names = inspect.signature(describe).parameters
+
+    def arguments(description: Description) -> dict[str, Any] | None:
+        """The arguments from which `describe` makes this description; None if there are none."""
+        try:
+            its, own = _Parts(description), more(description)
+            found = {name: READ[name](its) for name in names if name in READ and name not in own}
+            found |= {name: value for name, value in own.items() if name in names}
+            return found if describe(**found) == description else None
+        except (AttributeError, IndexError, TypeError, ValueError):
+            return None
+
+    return arguments

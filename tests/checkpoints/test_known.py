@@ -10,8 +10,8 @@ import torch
 
 from regard import models
 from regard.checkpoints.folders import load_model
+from regard.checkpoints.formats import unknown_keys
 from regard.checkpoints.known import sifted
-from regard.checkpoints.rules import unknown_keys
 from regard.errors import UserError
 
 FORMATS = [form for name in models.names() for form in getattr(models.find(name), "FORMATS", ())]

@@ -5,28 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.checkpoints.rules import (
-    ACTIVATION_NAMES,
-    Choice,
-    Derived,
-    Format,
-    Joined,
-    Row,
-    Rule,
-    Stacked,
-    Twice,
-    Weights,
-    both,
-    give,
-    read_classes,
-    read_config,
-    take,
-    words,
-    write_classes,
-    write_config,
-)
+from regard.checkpoints.rules import Derived, Headed, Joined, Row, Rule, Stacked, Twice, Weights, give, table, take
 from regard.errors import UserError
-from regard.layers.feedforward import activation
 
 TABLE = Weights(
     (
@@ -138,19 +118,6 @@ def test_a_tensor_without_a_rule_is_our_own_fault():
         give(TABLE, ours() | {"extra.weight": torch.zeros(1)})
 
 
-FORMAT = Format(
-    "toy",
-    "ToyModel",
-    {"width": "d_model", "act": Choice("activation", ACTIVATION_NAMES)},
-    lambda **arguments: TABLE,
-    defaults={"act": "gelu"},
-    fixed={"norm_first": (False,)},
-    harmless=words("seed colour"),
-    arguments={"placement": "post"},
-    write=lambda arguments: None if arguments.get("odd") else {"norm_first": False},
-)
-
-
 def test_twice_stored_is_written_twice_and_read_once():
     """Either name alone will do; of two that differ the first is what the class computes with."""
     rule = Rule(("decoder.bias", "bias"), "head.bias", Twice(), also=("bias", "decoder.bias"))
@@ -165,47 +132,32 @@ def test_twice_stored_is_written_twice_and_read_once():
         assert read["head.bias"].equal(mine["head.bias"])
 
 
-def test_weight_and_bias_of_one_layer_or_several():
-    assert both("a", "b") == [Rule("a.weight", "b.weight"), Rule("a.bias", "b.bias")]
-    joined = both("a", "b", "q", "k")
-    assert joined[1] == Rule(("a.q.bias", "a.k.bias"), "b.bias", Joined())
+def test_a_table_names_the_weights_and_biases_of_layers():
+    """One layer, several that are one of ours, of unequal rows if told so, and a norm that an old file names otherwise."""
+    made = table("blocks.#.", "h.#.", {"qkv": "attn q k", "out": "attn.out", "norm": "out.LayerNorm"}, {"qkv": (4, 2)})
+    assert made[:2] == [
+        Rule(("h.#.attn.q.weight", "h.#.attn.k.weight"), "blocks.#.qkv.weight", Joined((4, 2))),
+        Rule(("h.#.attn.q.bias", "h.#.attn.k.bias"), "blocks.#.qkv.bias", Joined((4, 2))),
+    ]
+    assert made[2:4] == [Rule(f"h.#.attn.out.{kind}", f"blocks.#.out.{kind}") for kind in ("weight", "bias")]
+    assert made[4] == Rule("h.#.out.LayerNorm.weight", "blocks.#.norm.weight", also=("h.#.out.LayerNorm.gamma",))
+    assert made[5].also == ("h.#.out.LayerNorm.beta",)
+    assert table("", "", {"qkv": "attn q k"})[0].change == Joined()
+    found = give(Weights(tuple(made)), {"blocks.1.out.weight": torch.ones(2, 2)})
+    assert set(found) == {"h.1.attn.out.weight"}
 
 
-def test_configuration_both_ways():
-    arguments = read_config(FORMAT, {"width": 8, "colour": "red", "torch_dtype": "float32"}, "FILE")
-    assert arguments == {"d_model": 8, "activation": "gelu", "placement": "post"}
-    config = write_config(FORMAT, arguments)
-    assert config == {
-        "model_type": "toy",
-        "architectures": ["ToyModel"],
-        "width": 8,
-        "act": "gelu",
-        "norm_first": False,
-    }
-    assert read_config(FORMAT, config, "FILE") == arguments
-    assert write_config(FORMAT, arguments | {"placement": "pre"}) is None
-    assert write_config(FORMAT, arguments | {"odd": True}) is None
-    assert write_config(FORMAT, arguments | {"activation": "sine"}) is None
-
-
-def test_configuration_errors_stand_in_one_line():
-    with pytest.raises(UserError) as error:
-        read_config(FORMAT, {"act": ["gelu"], "norm_first": True, "quantization_config": {"bits": 4}}, "FILE")
-    for part in ("width is missing", "act is ['gelu']", "norm_first is True, must be False", "quantization_config"):
-        assert part in str(error.value)
-    assert "\n" not in str(error.value)
-    with pytest.warns(UserWarning, match="does not know: moon, sun") as seen:
-        read_config(FORMAT, {"width": 8, "moon": 1, "sun": 2}, "FILE")
-    assert len(seen) == 1
-
-
-def test_ckpt_06_forms_of_gelu():
-    """S-CKPT-06: gelu is the exact form, gelu_new and gelu_pytorch_tanh the approximation."""
-    one = torch.ones(1)
-    values = {name: round(activation(ours)(one).item(), 6) for name, ours in ACTIVATION_NAMES.items()}
-    assert values["gelu"] == 0.841345
-    assert values["gelu_new"] == values["gelu_pytorch_tanh"] == 0.841192
-    assert values["swish"] == values["silu"]
+def test_tensors_with_an_axis_of_heads_are_flattened():
+    """Three heads of two numbers, width 5: keys and values side by side, and the product that puts heads together."""
+    keys, values, out = torch.randn(5, 3, 2), torch.randn(5, 3, 2), torch.randn(4, 3, 2)
+    joined = Headed(3).take([keys, values])
+    assert joined.shape == (12, 5)
+    x = torch.randn(5)
+    torch.testing.assert_close((joined @ x)[6:].view(3, 2), torch.einsum("d,dhk->hk", x, values))
+    assert all(torch.equal(a, b) for a, b in zip(Headed(3).give(joined, 2), (keys, values), strict=True))
+    flat = Headed(3, turned=False).take([out])
+    torch.testing.assert_close(flat @ torch.arange(6.0), torch.einsum("hk,dhk->d", torch.arange(6.0).view(3, 2), out))
+    assert torch.equal(Headed(3, turned=False).give(flat, 1)[0], out)
 
 
 def test_matrices_of_experts_are_stacked_and_may_stand_in_another_form():
@@ -227,18 +179,3 @@ def test_matrices_of_experts_are_stacked_and_may_stand_in_another_form():
     wrong = fused | {"h.0.fused": torch.zeros(3, 4, 7)}
     with pytest.raises(UserError, match=r"misshapen: h\.0\.fused \(3×4×7, should be 3×4×5\)"):
         take(table, mine, {k: tuple(t.shape) for k, t in wrong.items()}, wrong.__getitem__, "FILE")
-
-
-def test_number_of_classes_is_read_and_written():
-    assert read_classes({}) == read_classes({"id2label": None}) == 2
-    assert read_classes({"num_labels": 5}) == 5
-    assert read_classes(write_classes(3)) == 3
-    assert write_classes(2)["label2id"] == {"LABEL_0": 0, "LABEL_1": 1}
-
-
-def test_what_a_format_refuses_while_reading_is_the_user_s_mistake():
-    def read(config):
-        raise ValueError("the tide is out")
-
-    with pytest.raises(UserError, match=r"^FILE: the tide is out$"):
-        read_config(Format("kind", "Class", {}, lambda: Weights(()), read=read), {}, "FILE")

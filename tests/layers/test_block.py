@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from regard.layers.attention import Attention
-from regard.layers.block import Block
-from regard.layers.feedforward import Dense
+from regard.layers.block import Block, decoding
+from regard.layers.feedforward import Dense, Gated
 from regard.layers.frame import Frame
 from regard.layers.masks import Causal
 from regard.layers.state import Memory
@@ -46,3 +48,13 @@ def test_dropout_falls_before_the_residual():
 def test_other_placements_are_refused():
     with pytest.raises(ValueError, match="'sandwich'"):
         Block(Attention(2), Dense(8), placement="sandwich").build(4)
+
+
+def test_a_decoders_block_is_an_encoders_that_looks_back_and_across():
+    """Three sub-layers of the same kind; heads and width may be others."""
+    its = Block(Attention(2, dropout=0.1), Gated(8, "gelu"), placement="pre", dropout=0.2)
+    same = replace(its, attention=Attention(2, mask=Causal(), dropout=0.1), cross=Attention(2, cross=True, dropout=0.1))
+    assert decoding(its) == same
+    other = decoding(its, 4, 6)
+    assert (other.attention.num_heads, other.cross.num_heads, other.feedforward) == (4, 4, Gated(6, "gelu"))
+    assert its.cross is None

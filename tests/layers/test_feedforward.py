@@ -38,3 +38,7 @@ def test_dropout_falls_inside():
         module = its.build(4)
         assert not torch.equal(module(X), module(X))
         assert torch.equal(module.eval()(X), module(X))
+
+
+def test_a_description_says_whether_it_is_gated():
+    assert (Dense(4).gated, Gated(4).gated) == (False, True)

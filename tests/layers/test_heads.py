@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.layers.heads import IGNORED, NextToken, Targets
+from regard.layers.heads import IGNORED, Classify, NextToken, Targets, chosen
 from regard.layout import Layout
 
 
@@ -43,3 +43,13 @@ def test_nothing_to_predict_costs_nothing():
 def test_the_bias_is_an_option():
     assert NextToken(5).build(3).project.bias is None
     assert NextToken(5, bias=True).build(3).project.bias.shape == (5,)
+
+
+def test_a_head_is_chosen_by_name_or_refused_in_words():
+    heads = {"next": NextToken(5), "class": Classify(3), "tokens": Classify(0, "tokens")}
+    assert chosen(heads, "next") == NextToken(5)
+    assert chosen(heads, "class").classes == 3
+    with pytest.raises(ValueError, match=r"^head must be 'next', 'class' or 'tokens', not 'vector'$"):
+        chosen(heads, "vector")
+    with pytest.raises(ValueError, match="'tokens' needs the number of `classes`"):
+        chosen(heads, "tokens")

@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.architecture import Targets
 from regard.checkpoints.folders import load_model, save_model
-from regard.checkpoints.rules import ACTIVATION_NAMES
+from regard.checkpoints.formats import ACTIVATION_NAMES
 from regard.checkpoints.tensors import TensorFiles, write_tensors
 from regard.errors import UserError
 from regard.layers.feedforward import activation

@@ -14,7 +14,8 @@ from torch import Tensor
 from regard.architecture import Description
 from regard.checkpoints.binary import NAME, Binary, dequantized, read_binary
 from regard.checkpoints.folders import doubted, save_model
-from regard.checkpoints.rules import Joined, Rule, Weights, take, words
+from regard.checkpoints.formats import words
+from regard.checkpoints.rules import Joined, Rule, Weights, take
 from regard.checkpoints.tensors import read_json
 from regard.errors import UserError
 from regard.files import read_plain

@@ -23,11 +23,12 @@ from regard.architecture import Description, Model, from_json, to_json
 from regard.checkpoints.bounds import check_known, check_numbers
 from regard.checkpoints.card import card, task_of
 from regard.checkpoints.fit import check_fit, ids_of
+from regard.checkpoints.formats import Format, read_config, write_config
 from regard.checkpoints.generation import GENERATION, read_generation, written
 from regard.checkpoints.known import sifted
 from regard.checkpoints.preprocessor import PREPROCESSOR
 from regard.checkpoints.replace import cut_off, replaced
-from regard.checkpoints.rules import Format, Weights, give, read_config, same_names, take, write_config
+from regard.checkpoints.rules import Weights, give, same_names, take
 from regard.checkpoints.tensors import FILE, INDEX, SHARD_BYTES, TensorFiles, read_json, write_tensors
 from regard.errors import UserError
 from regard.files import write_json, write_text

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from regard.checkpoints.rules import Format, unknown_keys
+from regard.checkpoints.formats import Format, unknown_keys
 from regard.errors import UserError
 
 

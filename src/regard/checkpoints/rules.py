@@ -1,16 +1,13 @@
-"""Two-way tables between regard's names and another library's: one list, read in both directions.
+"""Two-way tables between regard's tensors and another library's: one list, read in both directions.
 
-A `Format` says which configuration and which weights another library's class has for the same function. Every key of a
-foreign configuration is mapped, fixed to what that class computes, or listed as harmless; every tensor has a rule, is
-derived, or is ignored by name. Nothing is guessed.
+Every tensor of theirs has a rule, is derived, or is ignored by name. Nothing is guessed.
 """
 
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -78,6 +75,20 @@ class Stacked:
 
     def give(self, ours: Tensor, count: int) -> Sequence[Tensor]:
         return [matrix for kind in ours.chunk(count // self.count, 1) for matrix in kind.unbind()]
+
+
+@dataclass(frozen=True)
+class Headed:
+    """Theirs are [D H d] for H heads, ours [H·d D], or [D H·d] if not `turned`, one after another."""
+
+    heads: int
+    turned: bool = True
+
+    def take(self, theirs: Sequence[Tensor]) -> Tensor:
+        return torch.cat([t.flatten(1).T if self.turned else t.flatten(1) for t in theirs])
+
+    def give(self, ours: Tensor, count: int) -> Sequence[Tensor]:
+        return [(t.T if self.turned else t).unflatten(1, (self.heads, -1)) for t in ours.chunk(count)]
 
 
 @dataclass(frozen=True)
@@ -152,6 +163,22 @@ def both(theirs: str, ours: str, *parts: str) -> list[Rule]:
     if not parts:
         return [Rule(f"{theirs}.{kind}", f"{ours}.{kind}") for kind in ("weight", "bias")]
     return [Rule(tuple(f"{theirs}.{p}.{kind}" for p in parts), f"{ours}.{kind}", Joined()) for kind in ("weight", "bias")]
+
+
+def table(ours: str, theirs: str, names: Mapping[str, str], rows: Mapping[str, tuple[int, ...]] | None = None) -> list[Rule]:
+    """Rules for the weights and biases of layers: our name -> theirs, each after the beginning that all have. Several
+    layers of theirs that are one of ours are named by their ends: "attention q k v"; rows: how many each of them has, where
+    they have not all as many. A name that a model has not is passed over. A LayerNorm of theirs may stand in an old file as
+    gamma and beta."""
+    rules: list[Rule] = []
+    for mine, its in names.items():
+        name, *ends = its.split()
+        change = Joined((rows or {}).get(mine)) if ends else Same()
+        for kind, older in (("weight", "gamma"), ("bias", "beta")):
+            several = tuple(f"{theirs}{name}.{end}.{kind}" for end in ends)
+            also = (f"{theirs}{name}.{older}",) if name.endswith("LayerNorm") else ()
+            rules.append(Rule(several or f"{theirs}{name}.{kind}", f"{ours}{mine}.{kind}", change, also))
+    return rules
 
 
 def same_names(ours: Iterable[str]) -> Weights:
@@ -251,140 +278,3 @@ def _compare(item: Derived, stored: Tensor) -> str | None:
     worst = (stored.double() - item.make(tuple(stored.shape)).to(stored.device).double()).abs().max().item()
     near = 1e-5 + (torch.finfo(stored.dtype).eps if stored.is_floating_point() else 0.0)  # rounded once, perhaps another way
     return None if worst <= near else f"{item.theirs} is not what the configuration says (it differs by up to {worst:.2g})"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A key whose values have other names on the two sides: theirs -> ours. The first of theirs is written."""
-
-    argument: str
-    values: Mapping[str, Any]
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text as a set."""
-    return frozenset(text.split())
-
-
-ACTIVATION_NAMES = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_new": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "silu": "silu",
-    "swish": "silu",
-    "tanh": "tanh",
-}
-"""Activations in transformers' configurations -> regard's name of the same function."""
-
-COMMON_HARMLESS = words(
-    "architectures dtype torch_dtype transformers_version _name_or_path _num_labels num_labels id2label label2id model_type"
-    " return_dict output_attentions output_hidden_states use_cache torchscript chunk_size_feed_forward problem_type"
-    " task_specific_params finetuning_task tokenizer_class prefix gradient_checkpointing use_bfloat16 is_decoder"
-    " sep_token_id bos_token_id eos_token_id pad_token_id decoder_start_token_id forced_bos_token_id forced_eos_token_id"
-    " max_length min_length do_sample early_stopping num_beams num_beam_groups diversity_penalty temperature top_k top_p"
-    " typical_p repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids"
-    " num_return_sequences output_scores return_dict_in_generate remove_invalid_values exponential_decay_length_penalty"
-    " suppress_tokens begin_suppress_tokens _attn_implementation_autoset attn_implementation"
-)
-"""Keys of any transformers configuration that change no computation of the model: names, versions, search settings, ids."""
-
-COMMON_FIXED: dict[str, tuple[Any, ...]] = {
-    "pruned_heads": ({}, None),
-    "quantization_config": (None,),
-    "add_cross_attention": (False, True),
-    "cross_attention_hidden_size": (None,),
-    "tie_encoder_decoder": (False, True),
-}
-
-
-@dataclass(frozen=True)
-class Format:
-    """What a class of another library computes, against the arguments of an architecture's `describe`.
-
-    config: their key -> our argument. defaults: values of keys that a file leaves out. fixed: their key -> the values it
-    may have. harmless: keys that change nothing. arguments: what our arguments must be, or the class cannot compute the
-    model. read: further arguments from their whole configuration (after defaults). write: further keys from our
-    arguments, or None if they cannot be written. peek: further arguments from the tensors. weights: the tensors.
-    """
-
-    model_type: str
-    architecture: str
-    config: Mapping[str, str | Choice]
-    weights: Callable[..., Weights]
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    fixed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    harmless: frozenset[str] = frozenset()
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    read: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda config: {}
-    write: Callable[[Mapping[str, Any]], dict[str, Any] | None] = lambda arguments: {}
-    peek: Callable[[Mapping[str, Sequence[int]], Callable[[str], Tensor]], dict[str, Any]] = lambda shapes, read: {}
-
-
-def read_config(form: Format, config: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Our arguments from their configuration. One UserError names all keys that are missing or that this format does not
-    compute; keys that nobody knows give one warning."""
-    config = {**form.defaults, **config}
-    wrong = []
-    arguments = dict(form.arguments)
-    for key, ours in form.config.items():
-        if key not in config:
-            wrong.append(f"{key} is missing")
-        elif isinstance(ours, str):
-            arguments[ours] = config[key]
-        elif isinstance(config[key], str) and config[key] in ours.values:
-            arguments[ours.argument] = ours.values[config[key]]
-        else:
-            wrong.append(f"{key} is {config[key]!r}, known are {', '.join(map(str, ours.values))}")
-    fixed = {**COMMON_FIXED, **form.fixed}
-    for key in sorted(fixed.keys() & config.keys()):
-        if config[key] not in fixed[key]:
-            wrong.append(f"{key} is {config[key]!r}, must be {' or '.join(map(repr, fixed[key]))}")
-    if wrong:
-        raise UserError(f"{where}: not a {form.model_type} model that regard can compute: {'; '.join(wrong)}")
-    unknown = unknown_keys(form, config)
-    if unknown:
-        warnings.warn(f"{where}: ignored keys that regard does not know: {', '.join(unknown)}", stacklevel=2)
-    try:
-        return arguments | form.read(config)
-    except ValueError as error:
-        raise UserError(f"{where}: {error}") from None
-
-
-def unknown_keys(form: Format, config: Mapping[str, Any]) -> list[str]:
-    """The keys of a configuration that no table names."""
-    known = form.config.keys() | form.defaults.keys() | form.fixed.keys() | COMMON_FIXED.keys()
-    return sorted(config.keys() - known - form.harmless - COMMON_HARMLESS)
-
-
-def read_classes(config: Mapping[str, Any]) -> int:
-    """The number of classes that a configuration of transformers speaks of; two where it says nothing."""
-    return int(config.get("num_labels") or len(config.get("id2label") or "12"))
-
-
-def write_classes(classes: int) -> dict[str, Any]:
-    """What a configuration of transformers says of so many classes without names."""
-    names = [f"LABEL_{number}" for number in range(classes)]
-    numbers = dict(zip(names, range(classes), strict=True))
-    return {"id2label": {str(number): name for name, number in numbers.items()}, "label2id": numbers}
-
-
-def write_config(form: Format, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Their configuration for our arguments; None if this format cannot say it."""
-    if any(arguments.get(key) != value for key, value in form.arguments.items()):
-        return None
-    more = form.write(arguments)
-    if more is None:
-        return None
-    config: dict[str, Any] = {"model_type": form.model_type, "architectures": [form.architecture]}
-    for key, ours in form.config.items():
-        if isinstance(ours, str):
-            config[key] = arguments[ours]
-        else:
-            names = [theirs for theirs, value in ours.values.items() if value == arguments[ours.argument]]
-            if not names:
-                return None
-            config[key] = names[0]
-    return config | more

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from dataclasses import replace
+from typing import Any, Literal, Protocol
 
 from torch import Tensor, nn
 
 from regard.layers.feedforward import FeedForward
 from regard.layers.frame import Frame
 from regard.layers.kernels import Dropout
-from regard.layers.masks import Mask
+from regard.layers.masks import Causal, Mask
 from regard.layers.norms import LayerNorm, Norm
 from regard.layers.part import part
 from regard.layers.state import Cache, Memory
@@ -38,6 +39,16 @@ class Block:
 
     def build(self, d_model: int) -> TransformerBlock:
         return TransformerBlock(self, d_model)
+
+
+def decoding(block: Block, num_heads: int | None = None, d_ff: int | None = None) -> Block:
+    """A decoder's block beside an encoder's (Vaswani et al. 2017, section 3.1): no token sees what comes after it, and
+    attention of the same kind reads the memory. num_heads, d_ff: None for as in the encoder."""
+    attention: Any = block.attention
+    inner: Any = block.feedforward
+    heads = replace(attention, num_heads=num_heads or attention.num_heads)
+    inner = replace(inner, d_ff=d_ff or inner.d_ff)
+    return replace(block, attention=replace(heads, mask=Causal()), feedforward=inner, cross=replace(heads, cross=True))
 
 
 class TransformerBlock(nn.Module):

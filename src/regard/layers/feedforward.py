@@ -39,6 +39,7 @@ class FeedForward(Protocol):
 class Dense:
     """W2 f(W1 x + b1) + b2 (Vaswani et al. 2017, section 3.3)."""
 
+    gated = False
     d_ff: int
     activation: str = "relu"
     bias: bool = True
@@ -67,6 +68,7 @@ class DenseFeedForward(nn.Module):
 class Gated:
     """W2 (f(W1 x) * W3 x) (Shazeer 2020, "GLU variants improve Transformer"); W1 and W3 are one product."""
 
+    gated = True
     d_ff: int
     activation: str = "silu"
     bias: bool = False

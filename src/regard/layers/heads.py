@@ -6,7 +6,7 @@ The description of a head says what it gives (`kind`): "next" the next token, "m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, cast, get_args
@@ -215,3 +215,13 @@ class EmbeddingHead(nn.Module):
             raise ValueError("a head of sentence vectors has nothing to be trained on: choose another head")
         vectors = pooled(hidden, layout, self.pool)
         return Answer(vectors=F.normalize(vectors, dim=-1) if self.normalise else vectors)
+
+
+def chosen(heads: Mapping[str, Any], name: str) -> Any:
+    """The description of that name. ValueError if there is none, or if it is of classes and their number is 0: not said."""
+    if name not in heads:
+        *most, last = map(repr, heads)
+        raise ValueError(f"head must be {', '.join(most)} or {last}, not {name!r}")
+    if getattr(heads[name], "classes", 1) < 1:
+        raise ValueError(f"a head of kind {name!r} needs the number of `classes`")
+    return heads[name]

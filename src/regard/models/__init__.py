@@ -1,4 +1,4 @@
-"""Architectures, one file each, found by their file's name."""
+"""Architectures, one file each, found by their file's name; files whose names begin with _ are what several share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import ModuleType
 
 def names() -> list[str]:
     """The names of all architectures."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 
 
 def find(name: str) -> ModuleType:

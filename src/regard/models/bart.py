@@ -10,7 +10,8 @@ from typing import Any, Literal
 import torch
 
 from regard.architecture import Description
-from regard.checkpoints.rules import Format, Weights
+from regard.checkpoints.formats import Format
+from regard.checkpoints.rules import Weights
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens

@@ -8,17 +8,8 @@ from functools import partial
 from typing import Any, Literal
 
 from regard.architecture import Description
-from regard.checkpoints.rules import (
-    ACTIVATION_NAMES,
-    Choice,
-    Format,
-    Joined,
-    Rule,
-    Weights,
-    read_classes,
-    words,
-    write_classes,
-)
+from regard.checkpoints.formats import ACTIVATION_NAMES, Choice, Format, read_classes, words, write_classes
+from regard.checkpoints.rules import Joined, Rule, Weights
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from regard.architecture import Description, from_json
-from regard.checkpoints.rules import ACTIVATION_NAMES as NAMES
-from regard.checkpoints.rules import Choice, Format, Joined, Rule, Weights, both, read_classes, words, write_classes
+from regard.checkpoints.formats import ACTIVATION_NAMES as NAMES
+from regard.checkpoints.formats import Choice, Format, read_classes, words, write_classes
+from regard.checkpoints.rules import Joined, Rule, Weights, both
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from regard.architecture import Description
-from regard.checkpoints.rules import Format, Rule, Weights, both
+from regard.checkpoints.formats import Format
+from regard.checkpoints.rules import Rule, Weights, both
 from regard.layers.global_tokens import WindowedAttention
 from regard.layers.initial import normal_
 from regard.models import bert, roberta

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from regard.architecture import Description
-from regard.checkpoints.rules import Format, Rule, Weights, both
+from regard.checkpoints.formats import Format
+from regard.checkpoints.rules import Rule, Weights, both
 from regard.layers.heads import Classify
 from regard.layers.initial import normal_
 from regard.layers.positions import Learned

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.architecture import Description
-from regard.checkpoints.rules import ACTIVATION_NAMES, Choice, Format, Joined, Rule, Weights, words
+from regard.checkpoints.formats import ACTIVATION_NAMES, Choice, Format, words
+from regard.checkpoints.rules import Joined, Rule, Weights
 from regard.layers.attention import Attention, MultiHeadAttention, ScaledDot
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from regard.architecture import Description
-from regard.checkpoints.rules import ACTIVATION_NAMES, Choice, Derived, Format, Row, Rule, Weights, both, words
+from regard.checkpoints.formats import ACTIVATION_NAMES, Choice, Format, words
+from regard.checkpoints.rules import Derived, Row, Rule, Weights, both
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens

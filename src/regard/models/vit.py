@@ -6,17 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from regard.architecture import Description
-from regard.checkpoints.rules import (
-    ACTIVATION_NAMES,
-    Choice,
-    Format,
-    Rule,
-    Weights,
-    both,
-    read_classes,
-    words,
-    write_classes,
-)
+from regard.checkpoints.formats import ACTIVATION_NAMES, Choice, Format, read_classes, words, write_classes
+from regard.checkpoints.rules import Rule, Weights, both
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.feedforward import Dense

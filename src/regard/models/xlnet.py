@@ -10,18 +10,8 @@ import torch
 from torch import Tensor
 
 from regard.architecture import Description
-from regard.checkpoints.rules import (
-    ACTIVATION_NAMES,
-    Choice,
-    Derived,
-    Format,
-    Rule,
-    Weights,
-    both,
-    read_classes,
-    words,
-    write_classes,
-)
+from regard.checkpoints.formats import ACTIVATION_NAMES, Choice, Format, read_classes, words, write_classes
+from regard.checkpoints.rules import Derived, Rule, Weights, both
 from regard.errors import UserError
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
