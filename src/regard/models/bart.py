@@ -3,26 +3,17 @@ comprehension") and mBART (Liu et al. 2020): the Transformer with learned positi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 
-from regard.architecture import Description
-from regard.checkpoints.formats import Format
-from regard.checkpoints.rules import Weights
-from regard.layers.attention import Attention
-from regard.layers.block import Block
-from regard.layers.embeddings import Tokens
-from regard.layers.feedforward import Dense
-from regard.layers.heads import NextToken
+from regard.architecture import Description, inverse
+from regard.checkpoints.formats import Format, Key
 from regard.layers.initial import normal_
-from regard.layers.masks import Causal
 from regard.layers.norms import LayerNorm
 from regard.layers.positions import Learned
-from regard.layers.stack import Stack
-from regard.models import transformer
+from regard.models import _fairseq, transformer
 
 OFFSET = 2
 """Rows of a position table before that of the first token: fairseq counts positions from its pad id 1 on."""
@@ -57,15 +48,9 @@ def describe(
 ) -> Description:
     """placement: "post" is BART; "pre" with a last norm is mBART, whose embeddings are `scaled` by sqrt(d_model).
     decoder_layers, decoder_d_ff, decoder_heads: None for as in the encoder. head_bias: added to the logits."""
-    embed = Tokens(vocab_size, Learned(max_positions, OFFSET), scaled, dropout, norm=LayerNorm())
-    heads, inner = Attention(num_heads, dropout=attention_dropout), Dense(d_ff, activation, True, activation_dropout)
-    encoder = Block(heads, inner, placement=placement, dropout=dropout)
-    heads, inner = replace(heads, num_heads=decoder_heads or num_heads), replace(inner, d_ff=decoder_d_ff or d_ff)
-    decoder = replace(encoder, attention=replace(heads, mask=Causal()), feedforward=inner, cross=replace(heads, cross=True))
-    last = LayerNorm() if placement == "pre" else None
-    sides = ((encoder, num_layers), (decoder, decoder_layers or num_layers))
-    stacks = (Stack(d_model, embed, (block,) * count, last) for block, count in sides)
-    return Description(NextToken(vocab_size, head_bias), *stacks, tied=tied, pad=pad)
+    made = transformer.describe(**locals())
+    embed = replace(made.encoder.embed, position=Learned(max_positions, OFFSET), norm=LayerNorm())
+    return replace(made, encoder=replace(made.encoder, embed=embed), decoder=replace(made.decoder, embed=embed))
 
 
 @torch.no_grad()
@@ -77,56 +62,18 @@ def initialise(model: Any) -> None:
             half.embed.tokens.weight[model.pad] = 0.0
 
 
-def arguments(description: Description) -> dict[str, Any] | None:
-    """The arguments from which `describe` makes this description; None if there are none."""
-    try:
-        first, last = description.encoder, description.decoder
-        block, other = first.blocks[0], last.blocks[0]
-        found = {"vocab_size": first.embed.vocab_size, "d_model": first.d_model, "scaled": first.embed.scaled}
-        found |= {"num_layers": len(first.blocks), "decoder_layers": len(last.blocks), "placement": block.placement}
-        found |= {"d_ff": block.feedforward.d_ff, "decoder_d_ff": other.feedforward.d_ff, "dropout": block.dropout}
-        found |= {"num_heads": block.attention.num_heads, "decoder_heads": other.attention.num_heads}
-        found |= {"attention_dropout": block.attention.dropout, "activation_dropout": block.feedforward.dropout}
-        found |= {"activation": block.feedforward.activation, "max_positions": first.embed.position.limit}
-        found |= {"head_bias": description.head.bias, "tied": description.tied, "pad": description.pad}
-        return found if describe(**found) == description else None
-    except (AttributeError, IndexError, TypeError):
-        return None
+arguments = inverse(describe)
 
-
-def weights(*, vocab_size: int, tied: str, head_bias: bool, **arguments: Any) -> Weights:
-    """The tensors of BartForConditionalGeneration and MBartForConditionalGeneration for these arguments of `describe`."""
-    return transformer.rules_of(tied, head_bias, vocab_size)
-
-
-def _read(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {"tied": "all" if config["tie_word_embeddings"] else "no"}
-
-
-def _write(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {"tie_word_embeddings": arguments["tied"] == "all", "is_encoder_decoder": True}
-
-
-def _format(model_type: str, architecture: str, placement: str) -> Format:
-    pre, fixed = placement == "pre", transformer.FIXED.keys() - {"normalize_embedding", "static_position_embeddings"}
-    return Format(
-        model_type,
-        architecture,
-        transformer.CONFIG | {"max_position_embeddings": "max_positions"},
-        weights,
-        transformer.DEFAULTS | {"max_position_embeddings": 1024},
-        {key: transformer.FIXED[key] for key in fixed}
-        | {"normalize_before": (pre,), "add_final_layer_norm": (pre,), "extra_pos_embeddings": (OFFSET,)}
-        | {"normalize_embedding": (True,), "static_position_embeddings": (False,)},
-        transformer.HARMLESS,
-        {"placement": placement},
-        _read,
-        _write,
-        transformer.peek,
-    )
-
-
-FORMATS = (
-    _format("bart", "BartForConditionalGeneration", "post"),
-    _format("mbart", "MBartForConditionalGeneration", "pre"),
+_BART = Format(
+    "bart",
+    "BartForConditionalGeneration",
+    _fairseq.CONFIG | _fairseq.TIED | {"max_position_embeddings": Key("max_positions", 1024)},
+    _fairseq.weights,
+    fixed=_fairseq.FIXED
+    | {"normalize_embedding": (True,), "static_position_embeddings": (False,), "extra_pos_embeddings": (OFFSET,)},
+    harmless=_fairseq.HARMLESS,
+    write=_fairseq.write,
+    peek=_fairseq.peek,
 )
+_MBART = replace(_BART, model_type="mbart", architecture="MBartForConditionalGeneration")
+FORMATS = (_fairseq.placed(_BART, "post"), _fairseq.placed(_MBART, "pre"))
