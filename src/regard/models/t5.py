@@ -10,15 +10,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.architecture import Description
-from regard.checkpoints.formats import ACTIVATION_NAMES, Choice, Format, words
-from regard.checkpoints.rules import Joined, Rule, Weights
+from regard.architecture import Description, inverse
+from regard.checkpoints.formats import ACTIVATION_NAMES, Format, Key, words
+from regard.checkpoints.rules import Rule, Weights, table
 from regard.layers.attention import Attention, MultiHeadAttention, ScaledDot
-from regard.layers.block import Block
+from regard.layers.block import Block, decoding
 from regard.layers.embeddings import Tokens
 from regard.layers.feedforward import Dense, Gated
 from regard.layers.heads import NextToken
-from regard.layers.masks import Causal
 from regard.layers.norms import RMSNorm
 from regard.layers.positions import Buckets
 from regard.layers.stack import Stack
@@ -69,17 +68,17 @@ def describe(
     """
     heads = Attention(num_heads, head_dim=head_dim, bias=False, dropout=dropout, attend=ScaledDot(1.0))
     inner = (Gated if gated else Dense)(d_ff, activation, False, dropout)
-    norm = RMSNorm(eps)
+    embed, norm = Tokens(vocab_size, dropout=dropout), RMSNorm(eps)
     encoder = Block(heads, inner, norm=norm, placement="pre", dropout=dropout)
-    decoder = replace(encoder, attention=replace(heads, mask=Causal()), cross=replace(heads, cross=True))
-    embed = Tokens(vocab_size, dropout=dropout)
-    sides = ((encoder, num_layers, True), (decoder, decoder_layers or num_layers, False))
-    stacks = (
-        Stack(d_model, embed, (block,) * count, norm, Buckets(buckets, farthest, both), dropout)
-        for block, count, both in sides
-    )
+    near, before = (Buckets(buckets, farthest, both_ways) for both_ways in (True, False))
     scaled = tied == "all" if scaled is None else scaled
-    return Description(NextToken(vocab_size, scale=d_model**-0.5 if scaled else 1.0), *stacks, tied=tied, pad=pad)
+    return Description(
+        NextToken(vocab_size, scale=d_model**-0.5 if scaled else 1.0),
+        Stack(d_model, embed, (encoder,) * num_layers, norm, near, dropout),
+        Stack(d_model, embed, (decoding(encoder),) * (decoder_layers or num_layers), norm, before, dropout),
+        tied=tied,
+        pad=pad,
+    )
 
 
 @torch.no_grad()
@@ -98,42 +97,27 @@ def initialise(model: Any) -> None:
         half.embed.tokens.weight.normal_(0.0, 1.0)
 
 
-def arguments(description: Description) -> dict[str, Any] | None:
-    """The arguments from which `describe` makes this description; None if there are none."""
-    try:
-        first, block, inner = description.encoder, description.encoder.blocks[0], description.encoder.blocks[0].feedforward
-        found = {"vocab_size": first.embed.vocab_size, "d_model": first.d_model, "eps": first.last_norm.eps}
-        found |= {"num_layers": len(first.blocks), "decoder_layers": len(description.decoder.blocks)}
-        found |= {"num_heads": block.attention.num_heads, "head_dim": block.attention.head_dim, "dropout": block.dropout}
-        found |= {"d_ff": inner.d_ff, "activation": inner.activation, "gated": isinstance(inner, Gated)}
-        found |= {"buckets": first.position.count, "farthest": first.position.farthest}
-        found |= {"scaled": description.head.scale != 1.0, "tied": description.tied, "pad": description.pad}
-        return found if describe(**found) == description else None
-    except (AttributeError, IndexError, TypeError):
-        return None
+def _buckets(description: Description) -> dict[str, Any]:
+    its = description.encoder.position
+    return {"buckets": its.count, "farthest": its.farthest, "scaled": description.head.scale != 1.0}
 
 
-CONFIG: dict[str, str | Choice] = {
+arguments = inverse(describe, _buckets)
+
+CONFIG: dict[str, str | Key] = {
     "vocab_size": "vocab_size",
     "d_model": "d_model",
     "d_kv": "head_dim",
     "d_ff": "d_ff",
     "num_layers": "num_layers",
-    "num_decoder_layers": "decoder_layers",
+    "num_decoder_layers": Key("decoder_layers", None),
     "num_heads": "num_heads",
-    "relative_attention_num_buckets": "buckets",
-    "relative_attention_max_distance": "farthest",
-    "dropout_rate": "dropout",
-    "layer_norm_epsilon": "eps",
-    "pad_token_id": "pad",
-}
-DEFAULTS = {
-    "num_decoder_layers": None,
-    "relative_attention_num_buckets": 32,
-    "relative_attention_max_distance": 128,
-    "dropout_rate": 0.1,
-    "layer_norm_epsilon": 1e-6,
-    "pad_token_id": 0,
+    "relative_attention_num_buckets": Key("buckets", 32),
+    "relative_attention_max_distance": Key("farthest", 128),
+    "dropout_rate": Key("dropout", 0.1),
+    "layer_norm_epsilon": Key("eps", 1e-6),
+    "pad_token_id": Key("pad", 0),
+    "tie_word_embeddings": Key("tied", True, {True: "all", False: "embeddings"}),
 }
 _PLAIN = {name: (ours, False) for name, ours in ACTIVATION_NAMES.items()}
 _GATED = {f"gated-{name}": ("gelu_tanh" if name == "gelu" else ours, True) for name, ours in ACTIVATION_NAMES.items()}
@@ -144,69 +128,55 @@ FIXED: dict[str, tuple[Any, ...]] = {
     "feed_forward_proj": tuple(FEEDFORWARD),
     "dense_act_fn": tuple(ACTIVATION_NAMES),
     "is_gated_act": (True, False),
-    "tie_word_embeddings": (True, False),
     "scale_decoder_outputs": (True, False),
 }
 HARMLESS = words("n_positions output_past initializer_factor classifier_dropout")
-_BIAS = "SelfAttention.relative_attention_bias.weight"
+HALF = {"position.table": "block.0.layer.0.SelfAttention.relative_attention_bias", "last_norm": "final_layer_norm"}
+BLOCK = {
+    "attention.qkv": "0.SelfAttention q k v",
+    "attention.output": "0.SelfAttention.o",
+    "attention_norm": "0.layer_norm",
+    "cross.q": "1.EncDecAttention.q",
+    "cross.kv": "1.EncDecAttention k v",
+    "cross.output": "1.EncDecAttention.o",
+    "cross_norm": "1.layer_norm",
+}
+UNREAD = frozenset({"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"})
 
 
 def weights(*, gated: bool, tied: str, **arguments: Any) -> Weights:
     """The tensors of T5ForConditionalGeneration for these arguments of `describe`."""
+    dense = {"_norm": "layer_norm", ".contract": "DenseReluDense.wo"}
+    dense[".expand"] = "DenseReluDense wi_0 wi_1" if gated else "DenseReluDense.wi"
     rules = []
-    for half in ("encoder", "decoder"):
-        theirs, ours = f"{half}.block.#.layer", f"{half}.blocks.#"
-        attends, crosses, last = f"{theirs}.0.SelfAttention", f"{theirs}.1.EncDecAttention", 1 if half == "encoder" else 2
-        dense = f"{theirs}.{last}.DenseReluDense"
-        rules += [
-            Rule(tuple(f"{attends}.{p}.weight" for p in "qkv"), f"{ours}.attention.qkv.weight", Joined()),
-            Rule(f"{attends}.o.weight", f"{ours}.attention.output.weight"),
-            Rule(f"{theirs}.0.layer_norm.weight", f"{ours}.attention_norm.weight"),
-            Rule(f"{crosses}.q.weight", f"{ours}.cross.q.weight"),
-            Rule(tuple(f"{crosses}.{p}.weight" for p in "kv"), f"{ours}.cross.kv.weight", Joined()),
-            Rule(f"{crosses}.o.weight", f"{ours}.cross.output.weight"),
-            Rule(f"{theirs}.1.layer_norm.weight", f"{ours}.cross_norm.weight"),
-            Rule(
-                (f"{dense}.wi_0.weight", f"{dense}.wi_1.weight") if gated else f"{dense}.wi.weight",
-                f"{ours}.feedforward.expand.weight",
-                Joined(),
-            ),
-            Rule(f"{dense}.wo.weight", f"{ours}.feedforward.contract.weight"),
-            Rule(f"{theirs}.{last}.layer_norm.weight", f"{ours}.feedforward_norm.weight"),
-            Rule(f"{half}.block.0.layer.0.{_BIAS}", f"{half}.position.table.weight"),
-            Rule(f"{half}.final_layer_norm.weight", f"{half}.last_norm.weight"),
-        ]
+    for half, last in (("encoder", 1), ("decoder", 2)):
+        ours, theirs = f"{half}.blocks.#.", f"{half}.block.#.layer."
+        rules += table(f"{half}.", f"{half}.", HALF) + table(ours, theirs, BLOCK)
+        rules += table(f"{ours}feedforward", f"{theirs}{last}.", dense)
     same = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"] + ["lm_head.weight"] * (tied == "all")
     rules.append(Rule("shared.weight", "encoder.embed.tokens.weight", also=tuple(same)))
     rules.append(Rule("lm_head.weight", "head.project.weight"))
-    return Weights(tuple(rules), ignored=frozenset({f"decoder.block.0.layer.1.EncDecAttention.{_BIAS.partition('.')[2]}"}))
+    return Weights(tuple(rules), ignored=UNREAD)
 
 
 def _read(config: Mapping[str, Any]) -> dict[str, Any]:
     activation, gated = FEEDFORWARD[config["feed_forward_proj"]]
-    activation = ACTIVATION_NAMES[config["dense_act_fn"]] if "dense_act_fn" in config else activation
-    untied = config.get("tie_word_embeddings") is False
     return {
-        "activation": activation,
+        "activation": ACTIVATION_NAMES[config["dense_act_fn"]] if "dense_act_fn" in config else activation,
         "gated": config.get("is_gated_act", gated),
-        "scaled": config.get("scale_decoder_outputs", not untied),
-        "tied": "embeddings" if untied else "all",
+        "scaled": config.get("scale_decoder_outputs", config["tie_word_embeddings"]),
     }
 
 
-def _more(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    pair = arguments["activation"], arguments["gated"]
-    names = [name for name, its in FEEDFORWARD.items() if its == pair]
-    if not names:
-        return None
-    tied, scaled = arguments["tied"] == "all", arguments["scaled"]
-    more = {"tie_word_embeddings": tied, "scale_decoder_outputs": scaled, "is_encoder_decoder": True}
-    return more | {"feed_forward_proj": names[0]}
-
-
 def _write(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    pair = arguments["activation"], arguments["gated"]
+    names = [{"feed_forward_proj": name} for name, its in FEEDFORWARD.items() if its == pair]
+    return names[0] | {"scale_decoder_outputs": arguments["scaled"], "is_encoder_decoder": True} if names else None
+
+
+def _write_t5(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     """Older versions of this class scale wherever the head is tied."""
-    return None if arguments["tied"] == "all" and not arguments["scaled"] else _more(arguments)
+    return None if arguments["tied"] == "all" and not arguments["scaled"] else _write(arguments)
 
 
 def _peek(shapes: Mapping[str, Sequence[int]], read: Callable[[str], Tensor]) -> dict[str, Any]:
@@ -217,15 +187,15 @@ def _peek(shapes: Mapping[str, Sequence[int]], read: Callable[[str], Tensor]) ->
     return {"tied": "all" if torch.equal(read(shared), read("lm_head.weight")) else "embeddings"}
 
 
-_FIRST = DEFAULTS | {"feed_forward_proj": "relu"}
-_T5 = Format("t5", "T5ForConditionalGeneration", CONFIG, weights, _FIRST, FIXED, HARMLESS, {}, _read, _write, _peek)
+_RELU, _GELU = {"feed_forward_proj": "relu"}, {"feed_forward_proj": "gated-gelu"}
+_T5 = Format("t5", "T5ForConditionalGeneration", CONFIG, weights, _RELU, FIXED, HARMLESS, {}, _read, _write_t5, _peek)
 _MT5 = replace(
     _T5,
     model_type="mt5",
     architecture="MT5ForConditionalGeneration",
+    defaults=_GELU,
     arguments={"scaled": False},
-    defaults=DEFAULTS | {"feed_forward_proj": "gated-gelu"},
     read=lambda config: _read(config) | {"scaled": False},
-    write=_more,
+    write=_write,
 )
 FORMATS = (_T5, _MT5)
