@@ -3,18 +3,18 @@ positions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from regard.architecture import Description
-from regard.checkpoints.formats import ACTIVATION_NAMES, Choice, Format, read_classes, words, write_classes
-from regard.checkpoints.rules import Joined, Rule, Weights
+from regard.architecture import Description, inverse
+from regard.checkpoints.formats import ACTIVATION_NAMES, Format, Key, each, words
+from regard.checkpoints.rules import Joined, Rule, Weights, table
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
 from regard.layers.feedforward import Dense
-from regard.layers.heads import Classify, NextToken
+from regard.layers.heads import Classify, NextToken, chosen
 from regard.layers.initial import normal_
 from regard.layers.masks import Causal
 from regard.layers.norms import LayerNorm
@@ -51,14 +51,12 @@ def describe(
     """A decoder alone, its head tied to its embeddings. d_ff: None for 4 × d_model. embedding_dropout, attention_dropout:
     None for `dropout`. head: "class" reads the last token of a text. The size "nano" is nanoGPT's for a CPU, with biases.
     """
-    if head not in ("next", "class"):
-        raise ValueError(f"head must be 'next' or 'class', not {head!r}")
     attention = Attention(num_heads, mask=Causal(), dropout=dropout if attention_dropout is None else attention_dropout)
     norm = LayerNorm(eps)
     block = Block(attention, Dense(d_ff or 4 * d_model, activation), norm=norm, placement="pre", dropout=dropout)
     first = dropout if embedding_dropout is None else embedding_dropout
     stack = Stack(d_model, Tokens(vocab_size, Learned(max_positions), dropout=first), (block,) * num_layers, norm)
-    top = NextToken(vocab_size) if head == "next" else Classify(classes or 2, "last", bias=False)
+    top = chosen({"next": NextToken(vocab_size), "class": Classify(classes or 2, "last", bias=False)}, head)
     return Description(top, decoder=stack, tied="head" if tied and head == "next" else "no", pad=pad)
 
 
@@ -66,57 +64,26 @@ initialise = partial(normal_, residual=True)
 """Normal with 0.02; what is added to the residual stream is divided by sqrt(2 × num_layers), as published."""
 
 
-def arguments(description: Description) -> dict[str, Any] | None:
-    """The arguments from which `describe` makes this description; None if there are none."""
-    try:
-        its = description.decoder
-        block = its.blocks[0]
-        found = {
-            "vocab_size": its.embed.vocab_size,
-            "num_layers": len(its.blocks),
-            "d_model": its.d_model,
-            "num_heads": block.attention.num_heads,
-            "d_ff": block.feedforward.d_ff,
-            "max_positions": its.embed.position.limit,
-            "dropout": block.dropout,
-            "embedding_dropout": its.embed.dropout,
-            "attention_dropout": block.attention.dropout,
-            "activation": block.feedforward.activation,
-            "eps": block.norm.eps,
-            "tied": description.tied == "head",
-            "head": "class" if hasattr(description.head, "classes") else "next",
-            "classes": getattr(description.head, "classes", None),
-            "pad": description.pad,
-        }
-        return found if describe(**found) == description else None
-    except (AttributeError, IndexError, TypeError):
-        return None
+def _more(description: Description) -> dict[str, Any]:
+    return {"embedding_dropout": description.decoder.embed.dropout, "tied": description.tied == "head"}
 
 
-CONFIG: dict[str, str | Choice] = {
+arguments = inverse(describe, _more)
+
+CONFIG: dict[str, str | Key] = {
     "vocab_size": "vocab_size",
     "n_layer": "num_layers",
     "n_embd": "d_model",
     "n_head": "num_heads",
-    "n_inner": "d_ff",
+    "n_inner": Key("d_ff", None),
     "n_positions": "max_positions",
-    "resid_pdrop": "dropout",
-    "embd_pdrop": "embedding_dropout",
-    "attn_pdrop": "attention_dropout",
-    "activation_function": Choice("activation", {"gelu_new": "gelu_tanh"} | ACTIVATION_NAMES),
-    "layer_norm_epsilon": "eps",
-    "pad_token_id": "pad",
-    "tie_word_embeddings": "tied",
-}
-DEFAULTS: dict[str, Any] = {
-    "n_inner": None,
-    "resid_pdrop": 0.1,
-    "embd_pdrop": 0.1,
-    "attn_pdrop": 0.1,
-    "activation_function": "gelu_new",
-    "layer_norm_epsilon": 1e-5,
-    "pad_token_id": None,
-    "tie_word_embeddings": True,
+    "resid_pdrop": Key("dropout", 0.1),
+    "embd_pdrop": Key("embedding_dropout", 0.1),
+    "attn_pdrop": Key("attention_dropout", 0.1),
+    "activation_function": Key("activation", "gelu_new", {"gelu_new": "gelu_tanh"} | ACTIVATION_NAMES),
+    "layer_norm_epsilon": Key("eps", 1e-5),
+    "pad_token_id": Key("pad", None),
+    "tie_word_embeddings": Key("tied", True),
 }
 FIXED: dict[str, tuple[Any, ...]] = {
     "add_cross_attention": (False,),
@@ -127,44 +94,33 @@ HARMLESS = words(
     "initializer_range n_ctx reorder_and_upcast_attn summary_activation summary_first_dropout summary_proj_to_labels"
     " summary_type summary_use_proj"
 )
+AROUND = {"embed.position.table": "wpe", "last_norm": "ln_f"}
+BLOCK = {
+    "attention_norm": "ln_1",
+    "attention.qkv": "attn.c_attn",
+    "attention.output": "attn.c_proj",
+    "feedforward_norm": "ln_2",
+    "feedforward.expand": "mlp.c_fc",
+    "feedforward.contract": "mlp.c_proj",
+}
 
 
-def _pair(theirs: str, ours: str, turned: bool = False) -> list[Rule]:
-    """Weight and bias; the first release's names have no "transformer." before them. turned: stored [in out]."""
-    changes = {"weight": Joined(turned=turned), "bias": Joined()}
-    names = ((f"{theirs}.{kind}", f"{ours}.{kind}", change) for kind, change in changes.items())
-    return [Rule(f"transformer.{their}", our, change, also=(their,)) for their, our, change in names]
+def _stored(rule: Rule) -> Rule:
+    """Products are stored [in out]; the names of the first release have no "transformer." before them."""
+    (name,) = rule.names
+    turned = ".c_" in name and name.endswith(".weight")
+    return replace(rule, theirs=f"transformer.{name}", change=Joined(turned=turned), also=(name,))
 
 
 def weights(*, head: str, tied: bool, num_layers: int, **arguments: Any) -> Weights:
     """The tensors of GPT2LMHeadModel and GPT2ForSequenceClassification for these arguments of `describe`."""
-    theirs, ours = "h.#", "decoder.blocks.#"
-    table, positions = "decoder.embed.tokens.weight", "decoder.embed.position.table.weight"
     also = ("wte.weight", "lm_head.weight") if tied and head == "next" else ("wte.weight",)
-    rules = [Rule("transformer.wte.weight", table, also=also)]
-    rules += [Rule("transformer.wpe.weight", positions, also=("wpe.weight",))]
-    rules += _pair(f"{theirs}.ln_1", f"{ours}.attention_norm") + _pair(f"{theirs}.ln_2", f"{ours}.feedforward_norm")
-    rules += _pair(f"{theirs}.attn.c_attn", f"{ours}.attention.qkv", True)
-    rules += _pair(f"{theirs}.attn.c_proj", f"{ours}.attention.output", True)
-    rules += _pair(f"{theirs}.mlp.c_fc", f"{ours}.feedforward.expand", True)
-    rules += _pair(f"{theirs}.mlp.c_proj", f"{ours}.feedforward.contract", True)
-    rules += _pair("ln_f", "decoder.last_norm")
+    rules = [Rule("transformer.wte.weight", "decoder.embed.tokens.weight", also=also)]
+    rules += map(_stored, table("decoder.", "", AROUND) + table("decoder.blocks.#.", "h.#.", BLOCK))
     rules.append(Rule("lm_head.weight" if head == "next" else "score.weight", "head.project.weight"))
-    masks = (f"{start}h.{n}.attn.{name}" for start in ("", "transformer.") for n in range(num_layers) for name in _BUFFERS)
-    return Weights(tuple(rules), ignored=frozenset(masks))
+    masks = (f"h.{n}.attn.{name}" for n in range(num_layers) for name in ("bias", "masked_bias"))  # of old versions
+    return Weights(tuple(rules), ignored=frozenset(f"{start}{mask}" for mask in masks for start in ("", "transformer.")))
 
 
-_BUFFERS = ("bias", "masked_bias")  # causal masks that old versions stored
-
-
-def _format(architecture: str, head: str) -> Format:
-    def read(config: Mapping[str, Any]) -> dict[str, Any]:
-        return {"classes": read_classes(config)} if head == "class" else {}
-
-    def write(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return write_classes(arguments["classes"]) if head == "class" else {}
-
-    return Format("gpt2", architecture, CONFIG, weights, DEFAULTS, FIXED, HARMLESS, {"head": head}, read, write)
-
-
-FORMATS = (_format("GPT2LMHeadModel", "next"), _format("GPT2ForSequenceClassification", "class"))
+_FORM = Format("gpt2", "GPT2", CONFIG, weights, fixed=FIXED, harmless=HARMLESS)
+FORMATS = each(_FORM, {"LMHeadModel": "next", "ForSequenceClassification": "class"})
