@@ -3,18 +3,17 @@ gated feed-forward."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from regard.architecture import Description, from_json
-from regard.checkpoints.formats import ACTIVATION_NAMES as NAMES
-from regard.checkpoints.formats import Choice, Format, read_classes, words, write_classes
-from regard.checkpoints.rules import Joined, Rule, Weights, both
+from regard.architecture import Description, from_json, inverse
+from regard.checkpoints.formats import ACTIVATION_NAMES, HIDDEN, Format, Key, each, words
+from regard.checkpoints.rules import Rule, Weights, table
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
 from regard.layers.feedforward import FeedForward, Gated
-from regard.layers.heads import Classify, NextToken
+from regard.layers.heads import Classify, NextToken, chosen
 from regard.layers.initial import normal_
 from regard.layers.masks import Causal, Mask
 from regard.layers.norms import RMSNorm
@@ -67,8 +66,6 @@ def describe(
     (scaling: a part of layers/scalings.py, or the JSON of one). dropout: on embeddings and what sub-layers give; the papers
     have none. head: "class" reads the last token of a text. mask, feedforward: parts in place of Causal and Gated, for kin.
     """
-    if head not in ("next", "class"):
-        raise ValueError(f"head must be 'next' or 'class', not {head!r}")
     kv_heads = None if num_kv_heads == num_heads else num_kv_heads
     width = None if head_dim is not None and head_dim * num_heads == d_model else head_dim
     attention = Attention(num_heads, kv_heads, width, mask or Causal(), bias=attention_bias, dropout=attention_dropout)
@@ -76,126 +73,74 @@ def describe(
     block = Block(attention, inner, norm=RMSNorm(eps), placement="pre", dropout=dropout)
     rotary = Rotary(base, scaling=from_json(scaling), trained=max_positions)
     stack = Stack(d_model, Tokens(vocab_size, dropout=dropout), (block,) * num_layers, RMSNorm(eps), rotary)
-    top = NextToken(vocab_size) if head == "next" else Classify(classes or 2, "last", bias=False)
+    top = chosen({"next": NextToken(vocab_size), "class": Classify(classes or 2, "last", bias=False)}, head)
     return Description(top, decoder=stack, tied="head" if tied and head == "next" else "no", pad=pad)
 
 
 initialise = normal_
 
 
-def found(description: Description) -> dict[str, Any]:
-    """What can be read off a description of this family and its kin, as arguments of `describe`; AttributeError, IndexError
-    or TypeError where it is of another family."""
-    its = description.decoder
-    block, attention, top = its.blocks[0], its.blocks[0].attention, description.head
-    inner = getattr(block.feedforward, "expert", block.feedforward)
+def more(description: Description) -> dict[str, Any]:
+    """Arguments of this family and its kin that are not read off as in others."""
+    its, block = description.decoder, description.decoder.blocks[0]
+    attention, rotary = block.attention, its.position
     return {
-        "vocab_size": its.embed.vocab_size,
-        "num_layers": len(its.blocks),
-        "d_model": its.d_model,
-        "d_ff": inner.d_ff,
-        "num_heads": attention.num_heads,
         "num_kv_heads": attention.num_kv_heads or attention.num_heads,
         "head_dim": attention.head_dim or its.d_model // attention.num_heads,
-        "max_positions": its.position.trained,
-        "base": its.position.base,
-        "scaling": its.position.scaling,
-        "activation": inner.activation,
-        "eps": block.norm.eps,
+        "max_positions": rotary.trained,
+        "base": rotary.base,
+        "scaling": rotary.scaling,
         "attention_bias": attention.bias,
-        "feedforward_bias": inner.bias,
-        "dropout": block.dropout,
-        "attention_dropout": attention.dropout,
+        "feedforward_bias": getattr(block.feedforward, "bias", False),
         "tied": description.tied == "head",
-        "head": "class" if hasattr(top, "classes") else "next",
-        "classes": getattr(top, "classes", None),
-        "pad": description.pad,
     }
 
 
-def arguments(description: Description) -> dict[str, Any] | None:
-    """The arguments from which `describe` makes this description; None if there are none."""
-    try:
-        its = found(description)
-        return its if describe(**its) == description else None
-    except (AttributeError, IndexError, TypeError):
-        return None
+arguments = inverse(describe, more)
 
-
-CONFIG: dict[str, str | Choice] = {
+CONFIG: dict[str, str | Key] = HIDDEN | {
     "vocab_size": "vocab_size",
-    "num_hidden_layers": "num_layers",
-    "hidden_size": "d_model",
-    "intermediate_size": "d_ff",
-    "num_attention_heads": "num_heads",
-    "num_key_value_heads": "num_kv_heads",
-    "head_dim": "head_dim",
-    "max_position_embeddings": "max_positions",
-    "hidden_act": Choice("activation", {"silu": "silu"} | NAMES),
-    "rms_norm_eps": "eps",
-    "hidden_dropout": "dropout",
-    "attention_dropout": "attention_dropout",
-    "tie_word_embeddings": "tied",
-    "pad_token_id": "pad",
+    "num_key_value_heads": Key("num_kv_heads", None),
+    "head_dim": Key("head_dim", None),
+    "max_position_embeddings": Key("max_positions", 2048),
+    "hidden_act": Key("activation", "silu", {"silu": "silu"} | ACTIVATION_NAMES),
+    "rms_norm_eps": Key("eps", 1e-6),
+    "hidden_dropout": Key("dropout", 0.0),
+    "attention_dropout": Key("attention_dropout", 0.0),
+    "tie_word_embeddings": Key("tied", False),
+    "pad_token_id": Key("pad", None),
 }
-DEFAULTS: dict[str, Any] = {
-    "num_key_value_heads": None,
-    "head_dim": None,
-    "max_position_embeddings": 2048,
-    "hidden_act": "silu",
-    "rms_norm_eps": 1e-6,
-    "hidden_dropout": 0.0,
-    "attention_dropout": 0.0,
-    "tie_word_embeddings": False,
-    "pad_token_id": None,
-}
-BIASES: dict[str, str | Choice] = {"attention_bias": "attention_bias", "mlp_bias": "feedforward_bias"}
+BIASES = {"attention_bias": Key("attention_bias", False), "mlp_bias": Key("feedforward_bias", False)}
 FIXED: dict[str, tuple[Any, ...]] = {"partial_rotary_factor": (None, 1.0), "add_cross_attention": (False,)}
 HARMLESS = words("initializer_range pretraining_tp rope_theta rope_scaling rope_parameters original_max_position_embeddings")
+BLOCK = {
+    "attention_norm": "input_layernorm",
+    "attention.qkv": "self_attn q_proj k_proj v_proj",
+    "attention.output": "self_attn.o_proj",
+    "feedforward_norm": "post_attention_layernorm",
+    "feedforward.expand": "mlp gate_proj up_proj",
+    "feedforward.contract": "mlp.down_proj",
+}
 
 
 def weights(*, num_heads: int, num_kv_heads: int, head_dim: int, **its: Any) -> Weights:
     """The tensors of LlamaForCausalLM and LlamaForSequenceClassification for these arguments of `describe`."""
-    theirs, ours = "model.layers.#", "decoder.blocks.#"
     rows = tuple(count * head_dim for count in (num_heads, num_kv_heads, num_kv_heads))
-    also = ("lm_head.weight",) if its["tied"] and its["head"] == "next" else ()
-    rules = [Rule("model.embed_tokens.weight", "decoder.embed.tokens.weight", also=also)]
-    for kind in ("weight", "bias"):
-        parts = tuple(f"{theirs}.self_attn.{part}_proj.{kind}" for part in "qkv")
-        rules.append(Rule(parts, f"{ours}.attention.qkv.{kind}", Joined(rows)))
-    rules += both(f"{theirs}.self_attn.o_proj", f"{ours}.attention.output")
-    rules += both(f"{theirs}.mlp", f"{ours}.feedforward.expand", "gate_proj", "up_proj")
-    rules += both(f"{theirs}.mlp.down_proj", f"{ours}.feedforward.contract")
-    rules.append(Rule(f"{theirs}.input_layernorm.weight", f"{ours}.attention_norm.weight"))
-    rules.append(Rule(f"{theirs}.post_attention_layernorm.weight", f"{ours}.feedforward_norm.weight"))
+    rules = table("decoder.blocks.#.", "model.layers.#.", BLOCK, {"attention.qkv": rows})
     rules.append(Rule("model.norm.weight", "decoder.last_norm.weight"))
+    also = ("lm_head.weight",) if its["tied"] and its["head"] == "next" else ()
+    rules.append(Rule("model.embed_tokens.weight", "decoder.embed.tokens.weight", also=also))
     rules.append(Rule("lm_head.weight" if its["head"] == "next" else "score.weight", "head.project.weight"))
-    rates = (f"{theirs}.self_attn.rotary_emb.inv_freq".replace("#", str(n)) for n in range(its["num_layers"]))
+    rates = (f"model.layers.{n}.self_attn.rotary_emb.inv_freq" for n in range(its["num_layers"]))  # of old versions
     return Weights(tuple(rules), ignored=frozenset(rates))
 
 
-Config = Mapping[str, Any]
-Extra = Callable[[Config], dict[str, Any]]
+def _write(its: Mapping[str, Any]) -> dict[str, Any] | None:
+    if its["d_model"] % its["num_heads"]:  # the class refuses it, whatever head_dim says
+        return None
+    return write_rope(its["base"], its["scaling"]) or None
 
 
-def formats(
-    kind: str, name: str, config: Config, weights: Callable[..., Weights], defaults: Config, fixed: Config, extra: Extra
-) -> tuple[Format, ...]:
-    """The two classes of transformers of a family of this kin, `name`ForCausalLM first."""
-
-    def form(architecture: str, head: str) -> Format:
-        def read(config: Config) -> dict[str, Any]:
-            return extra(config) | ({"classes": read_classes(config)} if head == "class" else {})
-
-        def write(its: Config) -> dict[str, Any] | None:
-            if its["d_model"] % its["num_heads"]:  # the class refuses it, whatever head_dim says
-                return None
-            rope = write_rope(its["base"], its["scaling"])
-            return rope | (write_classes(its["classes"]) if head == "class" else {}) if rope else None
-
-        return Format(kind, name + architecture, config, weights, defaults, fixed, HARMLESS, {"head": head}, read, write)
-
-    return form("ForCausalLM", "next"), form("ForSequenceClassification", "class")
-
-
-FORMATS = formats("llama", "Llama", CONFIG | BIASES, weights, DEFAULTS | dict.fromkeys(BIASES, False), FIXED, read_rope)
+FORM = Format("llama", "Llama", CONFIG | BIASES, weights, {}, FIXED, HARMLESS, read=read_rope, write=_write)
+HEADS = {"ForCausalLM": "next", "ForSequenceClassification": "class"}
+FORMATS = each(FORM, HEADS)

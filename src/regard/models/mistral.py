@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
-from regard.architecture import Description
+from regard.architecture import Description, inverse
+from regard.checkpoints.formats import Key, each
 from regard.layers.initial import normal_
 from regard.layers.masks import Causal, Mask, Window
 from regard.layers.positions import Scaling
-from regard.layers.scalings import read_rope
 from regard.models import llama
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -56,24 +57,17 @@ def masked(window: int | None) -> Mask:
     return Causal() if window is None else Causal() & Window(window)
 
 
-def seen(description: Description) -> dict[str, Any]:
-    """What can be read off a description of this family, as arguments; AttributeError, IndexError or TypeError where it is
-    of another family."""
-    its = llama.found(description)
+def more(description: Description) -> dict[str, Any]:
+    """Arguments of this family and Mixtral's that are not read off as in others."""
     mask = description.decoder.blocks[0].attention.mask
-    window = None if mask == Causal() else mask.right.width
-    return {name: value for name, value in its.items() if name not in llama.BIASES.values()} | {"window": window}
+    return llama.more(description) | {"window": None if mask == Causal() else mask.right.width}
 
 
-def arguments(description: Description) -> dict[str, Any] | None:
-    """The arguments from which `describe` makes this description; None if there are none."""
-    try:
-        its = seen(description)
-        return its if describe(**its) == description else None
-    except (AttributeError, IndexError, TypeError):
-        return None
+arguments = inverse(describe, more)
 
-
-CONFIG = llama.CONFIG | {"sliding_window": "window"}
-DEFAULTS = llama.DEFAULTS | {"num_key_value_heads": 8, "max_position_embeddings": 131072, "sliding_window": 4096}
-FORMATS = llama.formats("mistral", "Mistral", CONFIG, llama.weights, DEFAULTS, llama.FIXED, read_rope)
+CONFIG: dict[str, str | Key] = llama.CONFIG | {
+    "num_key_value_heads": Key("num_kv_heads", 8),
+    "max_position_embeddings": Key("max_positions", 131072),
+    "sliding_window": Key("window", 4096),
+}
+FORMATS = each(replace(llama.FORM, model_type="mistral", architecture="Mistral", config=CONFIG), llama.HEADS)

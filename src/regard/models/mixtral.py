@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
-from regard.architecture import Description
+from regard.architecture import Description, inverse
+from regard.checkpoints.formats import Format, Key, each
 from regard.checkpoints.rules import Rule, Stacked, Weights
 from regard.layers.experts import Experts
 from regard.layers.feedforward import Gated
@@ -58,30 +59,20 @@ def describe(
 initialise = normal_
 
 
-def arguments(description: Description) -> dict[str, Any] | None:
-    """The arguments from which `describe` makes this description; None if there are none."""
-    try:
-        its = description.decoder.blocks[0].feedforward
-        found = mistral.seen(description) | {"experts": its.count, "active": its.active, "imbalance": its.imbalance}
-        return found if describe(**found) == description else None
-    except (AttributeError, IndexError, TypeError):
-        return None
+def _more(description: Description) -> dict[str, Any]:
+    its = description.decoder.blocks[0].feedforward
+    return mistral.more(description) | {"experts": its.count, "active": its.active, "imbalance": its.imbalance}
 
 
-CONFIG = mistral.CONFIG | {
-    "num_local_experts": "experts",
-    "num_experts_per_tok": "active",
-    "router_aux_loss_coef": "imbalance",
+arguments = inverse(describe, _more)
+
+CONFIG: dict[str, str | Key] = mistral.CONFIG | {
+    "rms_norm_eps": Key("eps", 1e-5),
+    "sliding_window": Key("window", None),
+    "num_local_experts": Key("experts", 8),
+    "num_experts_per_tok": Key("active", 2),
+    "router_aux_loss_coef": Key("imbalance", 0.001),
 }
-DEFAULTS = mistral.DEFAULTS | {
-    "rms_norm_eps": 1e-5,
-    "sliding_window": None,
-    "num_local_experts": 8,
-    "num_experts_per_tok": 2,
-    "router_aux_loss_coef": 0.001,
-    "output_router_logits": False,
-}
-FIXED = llama.FIXED | {"router_jitter_noise": (None, 0.0)}
 
 
 def weights(*, experts: int, **arguments: Any) -> Weights:
@@ -92,10 +83,20 @@ def weights(*, experts: int, **arguments: Any) -> Weights:
     rules = [rule for rule in plain.rules if not rule.ours.startswith(ours + ".")]
     rules.append(Rule(f"{theirs}.gate.weight", f"{ours}.router.weight", also=("model.layers.#.mlp.gate.weight",)))
     for name, parts, fused in (("expand", ("w1", "w3"), "gate_up_proj"), ("contract", ("w2",), "down_proj")):
-        each = tuple(f"{theirs}.experts.{number}.{part}.weight" for part in parts for number in range(experts))
+        them = tuple(f"{theirs}.experts.{number}.{part}.weight" for part in parts for number in range(experts))
         other = Rule(f"model.layers.#.mlp.experts.{fused}", f"{ours}.{name}")
-        rules.append(Rule(each, f"{ours}.{name}", Stacked(experts), instead=other))
+        rules.append(Rule(them, f"{ours}.{name}", Stacked(experts), instead=other))
     return Weights(tuple(rules), ignored=plain.ignored)
 
 
-FORMATS = llama.formats("mixtral", "Mixtral", CONFIG, weights, DEFAULTS, FIXED, partial(read_rope, base=1e6))
+_FORM = Format(
+    "mixtral",
+    "Mixtral",
+    CONFIG,
+    weights,
+    fixed=llama.FIXED | {"router_jitter_noise": (None, 0.0)},
+    harmless=llama.HARMLESS | {"output_router_logits"},
+    read=partial(read_rope, base=1e6),
+    write=llama.FORM.write,
+)
+FORMATS = each(_FORM, llama.HEADS)
