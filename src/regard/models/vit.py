@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
-from regard.architecture import Description
-from regard.checkpoints.formats import ACTIVATION_NAMES, Choice, Format, read_classes, words, write_classes
-from regard.checkpoints.rules import Rule, Weights, both
+from regard.architecture import Description, inverse
+from regard.checkpoints.formats import ACTIVATION_NAMES, HIDDEN, Format, Key, each, words
+from regard.checkpoints.rules import Rule, Weights, table
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.feedforward import Dense
-from regard.layers.heads import Classify, Embedding
+from regard.layers.heads import Classify, Embedding, chosen
 from regard.layers.initial import normal_
 from regard.layers.norms import LayerNorm
 from regard.layers.patches import Patches
@@ -64,86 +63,58 @@ def describe(
     values. head: "class" is one linear layer to `classes`, as in the paper's fine-tuning (its pretraining has a hidden
     layer with tanh); "vector" gives the whole image's vector, or the mean of all.
     """
-    if head not in ("class", "vector"):
-        raise ValueError(f"head must be 'class' or 'vector', not {head!r}")
-    if head == "class" and classes is None:
-        raise ValueError("a head of kind 'class' needs the number of `classes`")
     norm, embed = LayerNorm(eps), Patches(_pair(image_size), _pair(patch_size), channels, dropout)
     attention = Attention(num_heads=num_heads, bias=bias, output_bias=True, dropout=attention_dropout)
     block = Block(attention, Dense(d_ff, activation), norm=norm, placement="pre", dropout=dropout)
-    last = Embedding(pool) if head == "vector" else Classify(classes or 0, pool)
-    return Description(last, Stack(d_model, embed, (block,) * num_layers, norm))
+    top = chosen({"class": Classify(classes or 0, pool), "vector": Embedding(pool)}, head)
+    return Description(top, Stack(d_model, embed, (block,) * num_layers, norm))
 
 
 initialise = normal_
 
 
-def arguments(description: Description) -> dict[str, Any] | None:
-    """The arguments from which `describe` makes this description; None if there are none."""
-    try:
-        stack, head = description.encoder, description.head
-        embed, block = stack.embed, stack.blocks[0]
-        found: dict[str, Any] = {"image_size": _size(embed.image), "patch_size": _size(embed.patch), "pool": head.pool}
-        found |= {"channels": embed.channels, "num_layers": len(stack.blocks), "d_model": stack.d_model}
-        found |= {"d_ff": block.feedforward.d_ff, "activation": block.feedforward.activation, "dropout": block.dropout}
-        found |= {"num_heads": block.attention.num_heads, "attention_dropout": block.attention.dropout}
-        found |= {"bias": block.attention.bias, "eps": block.norm.eps, "head": "vector", "classes": None}
-        if isinstance(head, Classify):
-            found |= {"head": "class", "classes": head.classes}
-        return found if describe(**found) == description else None
-    except (AttributeError, IndexError, TypeError, ValueError):
-        return None
+def _more(description: Description) -> dict[str, Any]:
+    its, bias = description.encoder.embed, description.encoder.blocks[0].attention.bias
+    return {"image_size": _size(its.image), "patch_size": _size(its.patch), "channels": its.channels, "bias": bias}
 
 
-CONFIG: dict[str, str | Choice] = {
-    "image_size": "image_size",
-    "patch_size": "patch_size",
-    "num_channels": "channels",
-    "num_hidden_layers": "num_layers",
-    "hidden_size": "d_model",
-    "intermediate_size": "d_ff",
-    "num_attention_heads": "num_heads",
-    "hidden_act": Choice("activation", ACTIVATION_NAMES),
-    "hidden_dropout_prob": "dropout",
-    "attention_probs_dropout_prob": "attention_dropout",
-    "qkv_bias": "bias",
-    "layer_norm_eps": "eps",
+arguments = inverse(describe, _more)
+
+CONFIG: dict[str, str | Key] = HIDDEN | {
+    "image_size": Key("image_size", 224),
+    "patch_size": Key("patch_size", 16),
+    "num_channels": Key("channels", 3),
+    "hidden_act": Key("activation", "gelu", ACTIVATION_NAMES),
+    "hidden_dropout_prob": Key("dropout", 0.0),
+    "attention_probs_dropout_prob": Key("attention_dropout", 0.0),
+    "qkv_bias": Key("bias", True),
+    "layer_norm_eps": Key("eps", 1e-12),
 }
-DEFAULTS: dict[str, Any] = {"image_size": 224, "patch_size": 16, "num_channels": 3, "qkv_bias": True, "hidden_act": "gelu"}
-DEFAULTS |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "layer_norm_eps": 1e-12}
 HARMLESS = words("initializer_range encoder_stride pooler_output_size pooler_act tie_word_embeddings")
+BLOCK = {
+    "attention_norm": "layernorm_before",
+    "attention.qkv": "attention.attention query key value",
+    "attention.output": "attention.output.dense",
+    "feedforward_norm": "layernorm_after",
+    "feedforward.expand": "intermediate.dense",
+    "feedforward.contract": "output.dense",
+}
 
 
 def weights(*, head: str, **arguments: Any) -> Weights:
     """The tensors of ViTForImageClassification and, without its prefix, of ViTModel."""
     prefix = "" if head == "vector" else "vit."
-    embeds, theirs, ours = f"{prefix}embeddings", f"{prefix}encoder.layer.#", "encoder.blocks.#"
     rules = [
-        Rule(f"{embeds}.cls_token", "encoder.embed.whole"),
-        Rule(f"{embeds}.position_embeddings", "encoder.embed.table"),
-        *both(f"{embeds}.patch_embeddings.projection", "encoder.embed.project"),
-        *both(f"{theirs}.layernorm_before", f"{ours}.attention_norm"),
-        *both(f"{theirs}.attention.attention", f"{ours}.attention.qkv", "query", "key", "value"),
-        *both(f"{theirs}.attention.output.dense", f"{ours}.attention.output"),
-        *both(f"{theirs}.layernorm_after", f"{ours}.feedforward_norm"),
-        *both(f"{theirs}.intermediate.dense", f"{ours}.feedforward.expand"),
-        *both(f"{theirs}.output.dense", f"{ours}.feedforward.contract"),
-        *both(f"{prefix}layernorm", "encoder.last_norm"),
-        *both("classifier", "head.project"),
+        Rule(f"{prefix}embeddings.cls_token", "encoder.embed.whole"),
+        Rule(f"{prefix}embeddings.position_embeddings", "encoder.embed.table"),
+        *table("encoder.embed.", f"{prefix}embeddings.", {"project": "patch_embeddings.projection"}),
+        *table("encoder.blocks.#.", f"{prefix}encoder.layer.#.", BLOCK),
+        *table("encoder.", prefix, {"last_norm": "layernorm"}),
+        *table("head.", "", {"project": "classifier"}),
     ]
-    left = {f"{embeds}.mask_token", f"{prefix}pooler.dense.weight", f"{prefix}pooler.dense.bias"}
-    return Weights(tuple(rules), ignored=frozenset(left))
+    left = ("embeddings.mask_token", "pooler.dense.weight", "pooler.dense.bias")
+    return Weights(tuple(rules), ignored=frozenset(prefix + name for name in left))
 
 
-def _format(architecture: str, head: str) -> Format:
-    def read(config: Mapping[str, Any]) -> dict[str, Any]:
-        return {"classes": read_classes(config)} if head == "class" else {}
-
-    def write(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return write_classes(arguments["classes"]) if head == "class" else {}
-
-    fixed = {"head": head, "pool": "first"}
-    return Format("vit", architecture, CONFIG, weights, DEFAULTS, {}, HARMLESS, fixed, read, write)
-
-
-FORMATS = (_format("ViTForImageClassification", "class"), _format("ViTModel", "vector"))
+_FORM = Format("vit", "ViT", CONFIG, weights, harmless=HARMLESS, arguments={"pool": "first"})
+FORMATS = each(_FORM, {"ForImageClassification": "class", "Model": "vector"})
