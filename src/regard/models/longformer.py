@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from regard.architecture import Description
-from regard.checkpoints.formats import Format
-from regard.checkpoints.rules import Rule, Weights, both
+from regard.architecture import Description, inverse
+from regard.checkpoints.formats import Key, each
+from regard.checkpoints.rules import Weights, table
 from regard.layers.global_tokens import WindowedAttention
 from regard.layers.initial import normal_
 from regard.models import bert, roberta
@@ -61,56 +61,38 @@ def describe(
 initialise = normal_
 
 
-def arguments(description: Description) -> dict[str, Any] | None:
-    """The arguments from which `describe` makes this description; None if there are none."""
-    try:
-        found = bert.read_off(description)
-        its = [block.attention for block in description.encoder.blocks]
-        usual = its[0].first == int(found["head"] == "class")
-        found |= {"window": tuple(a.window for a in its), "global_tokens": None if usual else its[0].first}
-        return found if describe(**found) == description else None
-    except (AttributeError, IndexError, TypeError, ValueError):
-        return None
+def _more(description: Description) -> dict[str, Any]:
+    its, head = [block.attention for block in description.encoder.blocks], description.head
+    usual = int(head.kind == "class" and head.pool != "tokens")
+    first = None if its[0].first == usual else its[0].first
+    return bert.more(description) | {"window": tuple(a.window for a in its), "global_tokens": first}
 
 
-def weights(*, head: bert.Head, tied: str, **arguments: Any) -> Weights:
+arguments = inverse(describe, _more)
+
+
+def weights(*, head: bert.Head, **arguments: Any) -> Weights:
     """The tensors of the class of transformers that has this head."""
-    prefix = "" if head == "vector" else "longformer."
-    theirs, ours = f"{prefix}encoder.layer.#.attention.self", "encoder.blocks.#.attention.everywhere"
-    rules = [*both(f"{theirs}.query_global", f"{ours}.q"), *both(theirs, f"{ours}.kv", "key_global", "value_global")]
-    rules += bert.body_rules(prefix)
-    left = bert.spare(prefix, f"{prefix}pooler.dense")
-    if head == "masked":
-        rules += bert.masked_rules(prefix, tied == "head", "lm_head.decoder", "lm_head.bias")
-        rules += [*both("lm_head.dense", "head.transform"), *both("lm_head.layer_norm", "head.norm")]
-        return Weights(tuple(rules), ignored=left if tied == "head" else left | {"lm_head.bias", "lm_head.decoder.bias"})
-    rules.append(Rule(f"{prefix}embeddings.word_embeddings.weight", "encoder.embed.tokens.weight"))
-    last = "classifier.out_proj" if head == "class" else "classifier"
-    return Weights((*rules, *both("classifier.dense", "head.between"), *both(last, "head.project")), ignored=left)
+    its = roberta.weights(head=head, name="longformer", **arguments)
+    theirs = f"{'' if head == 'vector' else 'longformer.'}encoder.layer.#.attention.self"
+    everywhere = {"q": f"{theirs}.query_global", "kv": f"{theirs} key_global value_global"}
+    return replace(its, rules=(*its.rules, *table("encoder.blocks.#.attention.everywhere.", "", everywhere)))
 
 
-CONFIG = {key: ours for key, ours in bert.CONFIG.items() if key != "classifier_dropout"} | {"attention_window": "window"}
-DEFAULTS = {key: value for key, value in bert.DEFAULTS.items() if key != "classifier_dropout"}
-DEFAULTS |= {"attention_window": 512, "pad_token_id": 1}
+def _write(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    if arguments["global_tokens"] is not None or arguments["class_dropout"] not in (None, arguments["dropout"]):
+        return None
+    return roberta.write(arguments)
 
 
-def _format(architecture: str, head: bert.Head) -> Format:
-    def read(config: Mapping[str, Any]) -> dict[str, Any]:
-        return bert.reads(head)(config) | {"max_positions": config["max_position_embeddings"] - config["pad_token_id"] - 1}
-
-    def write(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-        if arguments["global_tokens"] is not None or arguments["class_dropout"] not in (None, arguments["dropout"]):
-            return None
-        return bert.writes(arguments) | {"max_position_embeddings": arguments["max_positions"] + arguments["pad"] + 1}
-
-    fixed = {"head": head, "pool": "mean"}
-    harmless = bert.HARMLESS | {"onnx_export", "attention_mode", "ignore_attention_mask"}
-    return Format("longformer", architecture, CONFIG, weights, DEFAULTS, bert.FIXED, harmless, fixed, read, write)
-
-
-FORMATS = (
-    _format("LongformerForMaskedLM", "masked"),
-    _format("LongformerForSequenceClassification", "class"),
-    _format("LongformerForTokenClassification", "tokens"),
-    _format("LongformerModel", "vector"),
+_CONFIG = {key: its for key, its in roberta.FORM.config.items() if key != "classifier_dropout"}
+_FORM = replace(
+    roberta.FORM,
+    model_type="longformer",
+    architecture="Longformer",
+    config=_CONFIG | {"attention_window": Key("window", 512)},
+    weights=weights,
+    harmless=bert.HARMLESS | {"onnx_export", "attention_mode", "ignore_attention_mask"},
+    write=_write,
 )
+FORMATS = each(_FORM, bert.HEADS)

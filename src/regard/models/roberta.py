@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from regard.architecture import Description
-from regard.checkpoints.formats import Format
-from regard.checkpoints.rules import Rule, Weights, both
-from regard.layers.heads import Classify
+from regard.architecture import Description, inverse
+from regard.checkpoints.formats import Format, Key, each
+from regard.checkpoints.rules import Weights
 from regard.layers.initial import normal_
 from regard.layers.positions import Learned
 from regard.models import bert
@@ -47,7 +46,7 @@ def describe(
     last = made.head
     if head == "masked":
         last = replace(last, activation="gelu")
-    elif isinstance(last, Classify) and head == "class":
+    elif head == "class":
         last = replace(last, dropout_first=True)
     return replace(made, head=last, encoder=replace(made.encoder, embed=embed))
 
@@ -55,46 +54,42 @@ def describe(
 initialise = normal_
 
 
-def arguments(description: Description) -> dict[str, Any] | None:
-    """The arguments from which `describe` makes this description; None if there are none."""
-    try:
-        found = bert.read_off(description)
-        return found if describe(**found) == description else None
-    except (AttributeError, IndexError, TypeError, ValueError):
-        return None
+arguments = inverse(describe, bert.more)
 
 
-def weights(*, head: bert.Head, tied: str, **arguments: Any) -> Weights:
-    """The tensors of the class of transformers that has this head."""
-    prefix = "" if head == "vector" else "roberta."
-    rules, left = bert.body_rules(prefix), bert.spare(prefix, f"{prefix}pooler.dense")
+def weights(*, head: bert.Head, tied: str, name: str = "roberta", **arguments: Any) -> Weights:
+    """The tensors of the class of transformers that has this head and calls its body by this name."""
+    prefix = "" if head == "vector" else f"{name}."
+    pooler = f"{prefix}pooler.dense"
     if head == "masked":
-        rules += bert.masked_rules(prefix, tied == "head", "lm_head.decoder", "lm_head.bias")
-        rules += [*both("lm_head.dense", "head.transform"), *both("lm_head.layer_norm", "head.norm")]
-        return Weights(tuple(rules), ignored=left if tied == "head" else left | {"lm_head.bias", "lm_head.decoder.bias"})
-    rules.append(Rule(f"{prefix}embeddings.word_embeddings.weight", "encoder.embed.tokens.weight"))
+        names = {"transform": "lm_head.dense", "norm": "lm_head.layer_norm"}
+        return bert.weights_of(prefix, names, (pooler,), "lm_head.decoder", "lm_head.bias", tied == "head")
     last = "classifier.out_proj" if head == "class" else "classifier"
-    return Weights((*rules, *both("classifier.dense", "head.between"), *both(last, "head.project")), ignored=left)
+    return bert.weights_of(prefix, {"between": "classifier.dense", "project": last}, (pooler,))
 
 
-def _format(kind: str, architecture: str, head: bert.Head) -> Format:
-    def read(config: Mapping[str, Any]) -> dict[str, Any]:
-        before = (config["pad_token_id"] or 0) + 1
-        return bert.reads(head)(config) | {"max_positions": config["max_position_embeddings"] - before}
-
-    def write(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return bert.writes(arguments) | {"max_position_embeddings": arguments["max_positions"] + arguments["pad"] + 1}
-
-    defaults, fixed = bert.DEFAULTS | {"pad_token_id": 1}, {"head": head, "pool": "mean"}
-    return Format(kind, architecture, bert.CONFIG, weights, defaults, bert.FIXED, bert.HARMLESS, fixed, read, write)
+def read(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Their table of positions has rows up to the padding id's, which stand before that of the first token."""
+    return {"max_positions": config["max_position_embeddings"] - (config["pad_token_id"] or 0) - 1}
 
 
-_KINDS = (("roberta", "Roberta"), ("xlm-roberta", "XLMRoberta"), ("camembert", "Camembert"))
-_HEADS: dict[str, bert.Head] = {
-    "ForMaskedLM": "masked",
-    "ForSequenceClassification": "class",
-    "ForTokenClassification": "tokens",
-    "Model": "vector",
-}
-FORMATS = tuple(_format(kind, prefix + name, head) for kind, prefix in _KINDS for name, head in _HEADS.items())
+def write(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What `read` reads."""
+    return {"max_position_embeddings": arguments["max_positions"] + arguments["pad"] + 1}
+
+
+FORM = Format(
+    "roberta",
+    "Roberta",
+    bert.CONFIG | {"pad_token_id": Key("pad", 1)},
+    weights,
+    fixed=bert.FIXED,
+    harmless=bert.HARMLESS,
+    arguments={"pool": "mean"},
+    read=read,
+    write=write,
+)
+_XLM = replace(FORM, model_type="xlm-roberta", architecture="XLMRoberta")
+_CAMEMBERT = replace(FORM, model_type="camembert", architecture="Camembert")
+FORMATS = (*each(FORM, bert.HEADS), *each(_XLM, bert.HEADS), *each(_CAMEMBERT, bert.HEADS))
 """XLM-RoBERTa and CamemBERT are the same function under other names; they are read, and written as RoBERTa."""
