@@ -15,6 +15,7 @@ import torch
 from regard import models
 from regard.architecture import Targets
 from regard.checkpoints.folders import load_model, save_model
+from regard.checkpoints.tensors import TensorFiles
 from regard.cli import main
 from regard.decoding.options import Search
 from regard.decoding.search import search
@@ -27,7 +28,9 @@ from regard.layout import Layout
 FILE = '''
 """A decoder whose blocks add attention and feed-forward of the same vectors (Wang & Komatsuzaki 2021, GPT-J)."""
 
-from regard.architecture import Description
+from regard.architecture import Description, inverse
+from regard.checkpoints.formats import Format
+from regard.checkpoints.rules import Rule, Weights, table
 from regard.layers.attention import Attention
 from regard.layers.embeddings import Tokens
 from regard.layers.feedforward import Dense
@@ -70,6 +73,26 @@ class SideBySideBlock(nn.Module):
     def forward(self, x, frame, cache=None, memory=None):
         y = self.norm(x)
         return x + self.attention(y, frame, cache) + self.feedforward(y, frame)
+
+
+arguments = inverse(describe)
+
+CONFIG = {"vocab": "vocab_size", "layers": "num_layers", "width": "d_model", "heads": "num_heads", "pad_token_id": "pad"}
+BLOCK = {
+    "norm": "ln",
+    "attention.qkv": "attn q k v",
+    "attention.output": "attn.out",
+    "feedforward.expand": "fc_in",
+    "feedforward.contract": "fc_out",
+}
+
+
+def weights(**arguments):
+    rules = table("decoder.blocks.#.", "h.#.", BLOCK) + table("decoder.", "", {"last_norm": "ln_f"})
+    return Weights((*rules, Rule("wte.weight", "decoder.embed.tokens.weight", also=("lm_head.weight",))))
+
+
+FORMATS = (Format("sidebyside", "SideBySideForCausalLM", CONFIG, weights),)
 '''
 
 
@@ -109,7 +132,6 @@ def test_one_file_is_enough(family, tmp_path, capsys):
         optimizer.step()
     assert losses[-1] < 0.2 < 2.0 < losses[0]
     save_model(tmp_path / "model", model.eval(), meta={"ids": {"bos": 2, "eos": 3}, "architecture": "sidebyside"})
-    assert json.loads((tmp_path / "model" / "config.json").read_text(encoding="utf-8"))["model_type"] == "regard"
     back, description, _ = load_model(tmp_path / "model")
     assert description == model.description
     with torch.no_grad():
@@ -140,3 +162,23 @@ def test_a_folder_of_an_architecture_that_is_gone_says_so(family, tmp_path, monk
     monkeypatch.setattr(parts, "_PARTS", {name: cls for name, cls in parts._PARTS.items() if name != "SideBySide"})
     with pytest.raises(UserError, match="unknown part 'SideBySide'"):
         load_model(tmp_path / "model")
+
+
+def test_its_tables_make_a_folder_of_another_library(family, tmp_path):
+    """The file's own keys and names stand on the disk, and are enough to open the folder without regard.json."""
+    torch.manual_seed(0)
+    model = family.describe(vocab_size=24, num_layers=3).build().eval()
+    save_model(tmp_path / "model", model, meta={"ids": {"bos": 2, "eos": 3}})
+    config = json.loads((tmp_path / "model" / "config.json").read_text(encoding="utf-8"))
+    told = {"model_type": "sidebyside", "architectures": ["SideBySideForCausalLM"], "vocab": 24, "layers": 3, "width": 16}
+    assert told.items() <= config.items()
+    names = TensorFiles(tmp_path / "model").shapes
+    assert {"wte.weight", "ln_f.bias", "h.2.ln.weight", "h.2.fc_in.bias"} < names.keys()
+    assert names["h.0.attn.k.weight"] == (16, 16)
+    assert not any(name.startswith("decoder") for name in names)
+    (tmp_path / "model" / "regard.json").unlink()
+    back, description, _ = load_model(tmp_path / "model")
+    assert description == model.description
+    with torch.no_grad():
+        assert torch.equal(back(rows()).logits, model(rows()).logits)
+    assert family.arguments(description)["num_layers"] == 3

@@ -355,3 +355,11 @@ def test_a_head_of_classes_on_a_pretrained_body_reads_both_ways(randomised):
     back, fresh = with_head(new, "next")
     assert "decoder.asked" in fresh
     assert back.description == old.description
+
+
+def test_a_mean_over_tokens_is_no_summary_of_the_class(tmp_path):
+    """The class of transformers averages padding in; the folder is regard's own, and opens again."""
+    model = xlnet.describe(**OURS, head="class", classes=3, pool="mean").build()
+    save_model(tmp_path, model)
+    assert json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))["model_type"] == "regard"
+    assert load_model(tmp_path)[1] == model.description

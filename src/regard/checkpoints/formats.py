@@ -27,11 +27,6 @@ class Key:
     values: Mapping[Any, Any] | None = None
 
 
-def Choice(argument: str, values: Mapping[str, Any]) -> Key:  # noqa: N802
-    """A Key that a file must have."""
-    return Key(argument, values=values)
-
-
 def words(text: str) -> frozenset[str]:
     """The words of a text as a set."""
     return frozenset(text.split())

@@ -158,13 +158,6 @@ class Weights:
     ignored: frozenset[str] = frozenset()
 
 
-def both(theirs: str, ours: str, *parts: str) -> list[Rule]:
-    """Rules for the weight and the bias of one layer of theirs, or of several, named by `parts`, that are one of ours."""
-    if not parts:
-        return [Rule(f"{theirs}.{kind}", f"{ours}.{kind}") for kind in ("weight", "bias")]
-    return [Rule(tuple(f"{theirs}.{p}.{kind}" for p in parts), f"{ours}.{kind}", Joined()) for kind in ("weight", "bias")]
-
-
 def table(ours: str, theirs: str, names: Mapping[str, str], rows: Mapping[str, tuple[int, ...]] | None = None) -> list[Rule]:
     """Rules for the weights and biases of layers: our name -> theirs, each after the beginning that all have. Several
     layers of theirs that are one of ours are named by their ends: "attention q k v"; rows: how many each of them has, where

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
-from regard.architecture import Description
-from regard.checkpoints.formats import ACTIVATION_NAMES, Choice, Format, read_classes, words, write_classes
-from regard.checkpoints.rules import Derived, Rule, Weights, both
-from regard.errors import UserError
+from regard.architecture import Description, inverse
+from regard.checkpoints.formats import ACTIVATION_NAMES, Format, Key, each, words
+from regard.checkpoints.rules import Derived, Headed, Rule, Weights, table
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
 from regard.layers.feedforward import Dense
-from regard.layers.heads import Classify, Embedding, NextToken
+from regard.layers.heads import Classify, Embedding, NextToken, chosen
 from regard.layers.initial import normal_
 from regard.layers.masks import Causal, Everything
 from regard.layers.norms import LayerNorm
 from regard.layers.permuted import RelativeAttention, Streams
 
 Head = Literal["next", "class", "tokens", "vector"]
-
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"num_layers": 2, "d_model": 128, "d_ff": 512, "num_heads": 2},
     "small": {"num_layers": 4, "d_model": 512, "d_ff": 2048, "num_heads": 8},
@@ -63,140 +60,97 @@ def describe(
     attention = RelativeAttention(num_heads, Causal() if causal else Everything(), dropout)
     block = Block(attention, Dense(d_ff, activation, dropout=dropout), norm=LayerNorm(eps), dropout=dropout)  # type: ignore[arg-type]
     stack = Streams(d_model, Tokens(vocab_size, dropout=dropout), (block,) * num_layers, farthest, dropout)
+    heads = {
+        "next": NextToken(vocab_size, bias=True),
+        "class": Classify(classes or 0, pool or "last", "tanh", dropout if class_dropout is None else class_dropout),
+        "tokens": Classify(classes or 0, "tokens"),
+        "vector": Embedding(pool or "mean"),
+    }
+    top = chosen(heads, head)
     if head == "next":
-        return Description(NextToken(vocab_size, bias=True), decoder=stack, tied=tied or "head", pad=pad)
-    if head == "vector":
-        return Description(Embedding(pool or "mean"), stack, pad=pad)
-    if head not in ("class", "tokens") or classes is None:
-        raise ValueError(f"head must be 'next', 'vector', or 'class' or 'tokens' with `classes`, not {head!r}")
-    last = dropout if class_dropout is None else class_dropout
-    if head == "tokens":
-        return Description(Classify(classes, "tokens"), stack, pad=pad)
-    return Description(Classify(classes, pool or "last", "tanh", last), stack, pad=pad)
+        return Description(top, decoder=stack, tied=tied or "head", pad=pad)
+    return Description(top, stack, pad=pad)
 
 
 initialise = normal_
 
 
-def arguments(description: Description) -> dict[str, Any] | None:
-    """The arguments from which `describe` makes this description; None if there are none."""
-    try:
-        stack, head = description.decoder or description.encoder, description.head
-        block, kind = stack.blocks[0], {NextToken: "next", Embedding: "vector"}.get(type(head), "class")
-        kind = "tokens" if kind == "class" and head.pool == "tokens" else kind
-        found = {
-            "vocab_size": stack.embed.vocab_size,
-            "num_layers": len(stack.blocks),
-            "d_model": stack.d_model,
-            "d_ff": block.feedforward.d_ff,
-            "num_heads": block.attention.num_heads,
-            "activation": block.feedforward.activation,
-            "dropout": block.dropout,
-            "class_dropout": head.dropout if kind == "class" else None,
-            "eps": block.norm.eps,
-            "causal": block.attention.mask == Causal(),
-            "farthest": stack.farthest,
-            "head": kind,
-            "classes": getattr(head, "classes", None),
-            "pool": head.pool if kind in ("class", "vector") else None,
-            "tied": description.tied if kind == "next" else None,
-            "pad": description.pad,
-        }
-        return found if describe(**found) == description else None
-    except (AttributeError, IndexError, TypeError, ValueError):
-        return None
+def _more(description: Description) -> dict[str, Any]:
+    stack, head = description.decoder or description.encoder, description.head
+    return {
+        "causal": stack.blocks[0].attention.mask == Causal(),
+        "farthest": stack.farthest,
+        "class_dropout": head.dropout if head.kind == "class" and head.pool != "tokens" else None,
+        "pool": None if head.kind == "next" or head.pool == "tokens" else head.pool,
+        "tied": description.tied if head.kind == "next" else "head",
+    }
 
 
-CONFIG: dict[str, str | Choice] = {
-    "vocab_size": "vocab_size",
-    "n_layer": "num_layers",
-    "d_model": "d_model",
-    "d_inner": "d_ff",
-    "n_head": "num_heads",
-    "ff_activation": Choice("activation", ACTIVATION_NAMES),
-    "dropout": "dropout",
-    "layer_norm_eps": "eps",
-    "attn_type": Choice("causal", {"bi": False, "uni": True}),
-    "pad_token_id": "pad",
+arguments = inverse(describe, _more)
+
+CONFIG: dict[str, str | Key] = {
+    "vocab_size": Key("vocab_size", 32000),
+    "n_layer": Key("num_layers", 24),
+    "d_model": Key("d_model", 1024),
+    "d_inner": Key("d_ff", 4096),
+    "n_head": Key("num_heads", 16),
+    "ff_activation": Key("activation", "gelu", ACTIVATION_NAMES),
+    "dropout": Key("dropout", 0.1),
+    "layer_norm_eps": Key("eps", 1e-12),
+    "attn_type": Key("causal", "bi", {"bi": False, "uni": True}),
+    "pad_token_id": Key("pad", 5),
+    "tie_word_embeddings": Key("tied", True, {True: "head", False: "no"}),
 }
-DEFAULTS = {"vocab_size": 32000, "d_model": 1024, "n_layer": 24, "n_head": 16, "d_inner": 4096, "ff_activation": "gelu"}
-DEFAULTS |= {"attn_type": "bi", "layer_norm_eps": 1e-12, "dropout": 0.1, "clamp_len": -1, "pad_token_id": 5}
-DEFAULTS |= {"tie_word_embeddings": True, "summary_type": "last", "summary_last_dropout": 0.1}
+SUMMARY = {
+    "summary_type": Key("pool", "last", {"last": "last", "first": "first"}),
+    "summary_last_dropout": Key("class_dropout", 0.1),
+}
 FIXED: dict[str, tuple[Any, ...]] = {"same_length": (False,), "bi_data": (False,), "untie_r": (True,)}
-FIXED |= {"tie_word_embeddings": (True, False)}
-OF_CLASSES: dict[str, tuple[Any, ...]] = {"summary_use_proj": (True,), "summary_activation": ("tanh",)}
-OF_CLASSES |= {"summary_type": ("last", "first")}
+FIXED_SUMMARY: dict[str, tuple[Any, ...]] = {"summary_use_proj": (True,), "summary_activation": ("tanh",)}
 HARMLESS = words("mem_len reuse_len use_mems_eval use_mems_train initializer_range start_n_top end_n_top n_token d_head")
 HARMLESS |= words("summary_type summary_use_proj summary_activation summary_last_dropout init init_range init_std")
+PRODUCTS = {"q": "q", "kv": "kv", "place": "r", "output": "o"}
+DRAWN = {"content_shift": "r_w_bias", "place_shift": "r_r_bias", "segment_shift": "r_s_bias", "segments": "seg_embed"}
+BLOCK = {
+    "attention_norm": "rel_attn.layer_norm",
+    "feedforward.expand": "ff.layer_1",
+    "feedforward.contract": "ff.layer_2",
+    "feedforward_norm": "ff.layer_norm",
+}
 
 
-@dataclass(frozen=True)
-class _Heads:
-    """Theirs are [D H d], of which ours are [H·d D], or [D H·d] if not `turned`, one after another."""
-
-    heads: int
-    turned: bool = True
-
-    def take(self, theirs: Sequence[Tensor]) -> Tensor:
-        return torch.cat([t.flatten(1).T if self.turned else t.flatten(1) for t in theirs])
-
-    def give(self, ours: Tensor, count: int) -> Sequence[Tensor]:
-        return [(t.T if self.turned else t).unflatten(1, (self.heads, -1)) for t in ours.chunk(count)]
-
-
-def weights(*, head: Head, d_model: int, num_heads: int, tied: str | None, **arguments: Any) -> Weights:
+def weights(*, head: Head, d_model: int, num_heads: int, tied: str, **arguments: Any) -> Weights:
     """The tensors of the class of transformers that has this head."""
     prefix, half = "" if head == "vector" else "transformer.", "decoder" if head == "next" else "encoder"
-    theirs, ours = f"{prefix}layer.#.rel_attn", f"{half}.blocks.#.attention"
-    names = {"r_w_bias": "content_shift", "r_r_bias": "place_shift", "r_s_bias": "segment_shift", "seg_embed": "segments"}
-    alias = ("lm_loss.weight",) if tied == "head" else ()
-    rules = [
-        Rule(f"{prefix}word_embedding.weight", f"{half}.embed.tokens.weight", also=alias),
-        Rule(f"{theirs}.q", f"{ours}.q.weight", _Heads(num_heads)),
-        Rule((f"{theirs}.k", f"{theirs}.v"), f"{ours}.kv.weight", _Heads(num_heads)),
-        Rule(f"{theirs}.r", f"{ours}.place.weight", _Heads(num_heads)),
-        Rule(f"{theirs}.o", f"{ours}.output.weight", _Heads(num_heads, turned=False)),
-        *(Rule(f"{theirs}.{name}", f"{ours}.{own}") for name, own in names.items()),
-        *both(f"{theirs}.layer_norm", f"{ours}_norm"),
-        *both(f"{prefix}layer.#.ff.layer_1", f"{half}.blocks.#.feedforward.expand"),
-        *both(f"{prefix}layer.#.ff.layer_2", f"{half}.blocks.#.feedforward.contract"),
-        *both(f"{prefix}layer.#.ff.layer_norm", f"{half}.blocks.#.feedforward_norm"),
-        *both("sequence_summary.summary", "head.between"),
-    ]
-    asked = f"{prefix}mask_emb"
+    theirs, ours, asked = f"{prefix}layer.#.", f"{half}.blocks.#.", f"{prefix}mask_emb"
+    rules = table(ours, theirs, BLOCK)
+    for mine, names in PRODUCTS.items():
+        change = Headed(num_heads, turned=mine != "output")
+        rules.append(Rule(tuple(f"{theirs}rel_attn.{name}" for name in names), f"{ours}attention.{mine}.weight", change))
+    rules += [Rule(f"{theirs}rel_attn.{name}", f"{ours}attention.{mine}") for mine, name in DRAWN.items()]
+    alias = ("lm_loss.weight",) if head == "next" and tied == "head" else ()
+    rules.append(Rule(f"{prefix}word_embedding.weight", f"{half}.embed.tokens.weight", also=alias))
     if head == "next":
-        rules += [Rule(asked, "decoder.asked"), *both("lm_loss", "head.project")]
-        return Weights(tuple(rules))
-    rules += both("classifier" if head == "tokens" else "logits_proj", "head.project")
+        return Weights((*rules, Rule(asked, "decoder.asked"), *table("head.", "", {"project": "lm_loss"})))
+    last = {"between": "sequence_summary.summary", "project": "classifier" if head == "tokens" else "logits_proj"}
+    rules += table("head.", "", last)
     return Weights(tuple(rules), (Derived(asked, torch.zeros, (1, 1, d_model)),), frozenset({asked}))
 
 
-def _format(architecture: str, head: Head) -> Format:
-    def read(config: Mapping[str, Any]) -> dict[str, Any]:
-        if config.get("d_head") not in (None, config["d_model"] // config["n_head"]):
-            raise UserError(f"config.json: d_head is {config['d_head']}, must be d_model / n_head")
-        found: dict[str, Any] = {"farthest": config["clamp_len"] if config["clamp_len"] > 0 else None}
-        if head == "next":
-            return found | {"tied": "head" if config["tie_word_embeddings"] else "no"}
-        if head == "class":
-            found |= {"pool": config["summary_type"], "class_dropout": config["summary_last_dropout"]}
-        return found | ({} if head == "vector" else {"classes": read_classes(config)})
-
-    def write(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        made = {"clamp_len": arguments["farthest"] or -1, "d_head": arguments["d_model"] // arguments["num_heads"]}
-        made["tie_word_embeddings"] = arguments["tied"] in (None, "head")
-        if head == "class":
-            made |= {"summary_type": arguments["pool"], "summary_last_dropout": arguments["class_dropout"]}
-        return made | ({} if arguments["classes"] is None else write_classes(arguments["classes"]))
-
-    fixed = {"head": head} | ({"pool": "mean"} if head == "vector" else {})
-    more = OF_CLASSES if head == "class" else {}
-    return Format("xlnet", architecture, CONFIG, weights, DEFAULTS, FIXED | more, HARMLESS, fixed, read, write)
+def _read(config: Mapping[str, Any]) -> dict[str, Any]:
+    if config.get("d_head") not in (None, config["d_model"] // config["n_head"]):
+        raise ValueError(f"d_head is {config['d_head']}, must be d_model / n_head")
+    return {"farthest": config["clamp_len"] if config["clamp_len"] > 0 else None}
 
 
+def _write(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {"clamp_len": arguments["farthest"] or -1, "d_head": arguments["d_model"] // arguments["num_heads"]}
+
+
+_FORM = Format("xlnet", "XLNet", CONFIG, weights, {"clamp_len": -1}, FIXED, HARMLESS, read=_read, write=_write)
+_OF_TEXTS = replace(_FORM, config=CONFIG | SUMMARY, fixed=FIXED | FIXED_SUMMARY)
 FORMATS = (
-    _format("XLNetLMHeadModel", "next"),
-    _format("XLNetForSequenceClassification", "class"),
-    _format("XLNetForTokenClassification", "tokens"),
-    _format("XLNetModel", "vector"),
+    *each(_FORM, {"LMHeadModel": "next", "ForTokenClassification": "tokens"}),
+    *each(_OF_TEXTS, {"ForSequenceClassification": "class"}),
+    *each(replace(_FORM, arguments={"pool": "mean"}), {"Model": "vector"}),
 )
