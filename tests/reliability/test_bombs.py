@@ -49,6 +49,7 @@ DOCUMENTS = {
     "a name of a tag": ("markdown", "a <" + times("a") + ' b=">">x'),
     "footnotes without end": ("markdown", times("[^", 30_000)),
     "brackets": ("markdown", times("[", 20_000)),
+    "links that are none": ("markdown", times("[a](b ", 60_000)),
     "stars": ("markdown", times("*a ", 30_000)),
     "line ends": ("po", HEAD.format(2) + 'msgid "a' + times("\\n") + 'b"\nmsgstr ""\n'),
     "a text of many strings": ("po", HEAD.format(2) + 'msgid ""\n' + times('"ab"\n') + 'msgstr ""\n'),

@@ -136,3 +136,18 @@ def test_heads_and_packed_files_are_changed_within() -> None:
     assert sum(value_of("a.safetensors", one) is not None for one in found) > 10
     packed = [changed("a.gz", gzip.compress(b"a\tb\n"), random.Random(n)) for n in range(20)]
     assert sum(value_of("a.gz", one) is not None for one in packed) > 10
+
+
+def test_who_is_slow_only_while_each_line_is_followed_is_not_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzzer, "SECONDS", 0.2)
+
+    def trace(frame: object, event: str, given: object) -> None:
+        return None
+
+    def busy(always: bool) -> Any:
+        while always or sys.gettrace() is trace:
+            pass
+
+    for always, answer in ((False, ("read", "")), (True, ("crash", "more than 0.2 seconds"))):
+        reader = Reader(lambda folder: None, [], lambda folder, always=always: busy(always))
+        assert fuzzer.fed(reader, tmp_path, trace) == answer

@@ -73,8 +73,7 @@ def extensions(logits: Tensor, total: Tensor, count: int) -> tuple[Tensor, Tenso
     chosen = (blocks + before).view(len(total), -1).topk(count + 1, 1, sorted=False).indices
     beam, block = chosen // blocks.shape[1], chosen % blocks.shape[1]
     row = beam + torch.arange(len(total))[:, None] * width
-    near = (_taken(body.flatten(0, 1)[None], (row * blocks.shape[1] + block).view(1, -1))).view(*chosen.shape, BLOCK)
-    near = near + before[row]
+    near = body[row, block] + before[row]
     value, spot = torch.cat([near.flatten(1), (rest + before).view(len(total), -1)], 1).topk(count + 1, 1)
     if bool(((value[:, 1:] == value[:, :-1]) & (value[:, 1:] > -math.inf)).any()):
         return None

@@ -53,7 +53,6 @@ def _placed(name: str, rule: Callable[[Any, bool], bool]) -> Callable[[Any, bool
 
     def run(state: Any, silent: bool) -> bool:
         start, count, waits = state.pos, len(state.tokens), bool(state.pending)
-        label = state.md.helpers.parseLinkLabel(state, start, True) if name == "link" and not silent else -1
         if not rule(state, silent):
             return False
         made = state.tokens[count:]
@@ -61,6 +60,7 @@ def _placed(name: str, rule: Callable[[Any, bool], bool]) -> Callable[[Any, bool
             made = made[1:]
         if not silent and made:
             if name == "link":
+                label = state.md.helpers.parseLinkLabel(state, start, True)
                 made[0].meta["span"], made[-1].meta["span"] = (start, start + 1), (label, state.pos)
             elif name in ("emphasis", "strikethrough"):
                 for token in made:
