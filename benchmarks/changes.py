@@ -8,6 +8,7 @@ import gzip
 import json
 import lzma
 import random
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def worse(document: Any, draw: random.Random) -> Any:
 def value_of(name: str, data: bytes) -> Any:
     """What can be changed in a file: the value of JSON or of the head of safetensors, the bytes in a packed file; None where
     there is nothing of the kind, or it is damaged."""
-    with contextlib.suppress(ValueError, RecursionError, EOFError, OSError, lzma.LZMAError, zstandard.ZstdError):
+    with contextlib.suppress(ValueError, RecursionError, EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError):
         if name.endswith(".json"):
             return json.loads(data)
         if name.endswith(".safetensors"):

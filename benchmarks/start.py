@@ -58,6 +58,7 @@ def _timed(command: list[str]) -> Callable[[], Run]:
     import os
 
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "HF_HUB_OFFLINE": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what pip installs is compiled: so must be what runs from the checkout
 
     def run() -> Run:
         began = time.perf_counter()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.layers.heads import Answer, Targets
+from regard.layers.initial import Uninitialised
 from regard.layers.part import from_json, part, to_json
 from regard.layers.state import Memory
 from regard.layout import Layout
@@ -84,6 +85,12 @@ class Description:
 
     def build(self) -> Model:
         return Model(self)
+
+    def on_meta(self) -> Model:
+        """The model without memory for its weights: names and shapes alone. Nothing is drawn for them either: what draws on
+        this device makes torch import its compiler, for two seconds."""
+        with torch.device("meta"), Uninitialised():
+            return self.build()
 
 
 class Model(nn.Module):

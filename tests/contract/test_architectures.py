@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -356,3 +358,15 @@ def test_a_row_of_padding_alone_harms_nobody(family):
         want = logits(model, SOURCES[:1], OUTPUTS[:1])
     torch.testing.assert_close(got[:1], want, **EXACT)
     assert got.isfinite().all()
+
+
+def test_no_description_needs_the_compiler_to_be_laid_out() -> None:
+    """Importing it takes two seconds, and drawing weights on the meta device does: a translation began with that once."""
+    code = (
+        "import runpy, sys; from pathlib import Path; from regard import models\n"
+        f"for file in Path({str(Path(__file__).parent / 'tiny')!r}).glob('*.py'):\n"
+        "    for given in runpy.run_path(str(file))['TINY']:\n"
+        "        models.find(file.stem).describe(**given).on_meta()\n"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

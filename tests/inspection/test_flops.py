@@ -12,7 +12,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from regard import models
-from regard.inspection.flops import flops, on_meta
+from regard.inspection.flops import flops
 from regard.layout import Layout
 from regard.models import longformer, rnn, transformer, vit
 
@@ -84,6 +84,6 @@ def test_windows_cost_what_their_blocks_do():
 
 def test_names_are_the_modules():
     description = rnn.describe(vocab_size=13, d_model=8, attention="dot", cell="lstm")
-    names = dict(on_meta(description).named_modules())
+    names = dict(description.on_meta().named_modules())
     assert set(flops(description)) <= set(names)
-    assert all(weight.is_meta for weight in on_meta(description).parameters())
+    assert all(weight.is_meta for weight in description.on_meta().parameters())

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # benchmarks are no installed package
 
 from benchmarks import fuzz as fuzzer  # noqa: E402
-from benchmarks.changes import bent, changed, value_of, worse  # noqa: E402
+from benchmarks.changes import bent, changed, file_of, value_of, worse  # noqa: E402
 from benchmarks.fuzz import Feeding, Reader, fuzz, piece  # noqa: E402
 from benchmarks.readers import READERS  # noqa: E402
 
@@ -151,3 +151,12 @@ def test_who_is_slow_only_while_each_line_is_followed_is_not_slow(tmp_path: Path
     for always, answer in ((False, ("read", "")), (True, ("crash", "more than 0.2 seconds"))):
         reader = Reader(lambda folder: None, [], lambda folder, always=always: busy(always))
         assert fuzzer.fed(reader, tmp_path, trace) == answer
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.xz", "a.zst", "a.json", "a.safetensors"])
+def test_damaged_files_are_changed_too(name: str) -> None:
+    """They were once the end of the fuzzer: zlib has an error of its own."""
+    draw, text = random.Random(1), b"Two dogs are playing in the park.\n" * 40
+    data = file_of(name, text, text) if name[2:] in ("gz", "xz", "zst") else json.dumps({"a": [1, 2]}).encode()
+    for _ in range(2000):
+        data = changed(name, data, draw)[:4000] or data

@@ -316,8 +316,8 @@ def load_model(
     kind = _number_type(dtype)
     files = TensorFiles(folder)
     plan = read_plan(folder, files)
-    with torch.device("meta"):
-        model = _build(plan.description, folder)
+    with doubted(f"{folder}: the description makes no model"):
+        model = plan.description.on_meta()
     tensors = _tensors(model, plan, files)
     _fill(model, {name: t.to(device or "cpu", kind) for name, t in tensors.items()})
     return model.eval(), plan.description, plan.meta | {"ids": plan.ids}
@@ -346,11 +346,6 @@ def load_weights(folder: str | Path, model: nn.Module) -> None:
 def _tensors(model: nn.Module, plan: Plan, files: TensorFiles) -> dict[str, Tensor]:
     ours = named_tensors(model)
     return take(plan.weights or same_names(ours), ours, files.shapes, files.read, str(files.where))
-
-
-def _build(description: Description, folder: Path) -> Model:
-    with doubted(f"{folder}: the description makes no model"):
-        return description.build()
 
 
 @contextmanager

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch import nn
 
-from regard.architecture import Description, Model
+from regard.architecture import Description
 from regard.layers.blocks import blocked
 from regard.layout import Layout
-
-
-def on_meta(description: Description) -> Model:
-    """The model without memory for its weights: names and shapes alone."""
-    with torch.device("meta"):
-        return description.build()
 
 
 def flops(description: Description, length: int = 128) -> dict[str, int]:
@@ -28,7 +21,7 @@ def flops(description: Description, length: int = 128) -> dict[str, int]:
     empty that attention works in blocks. Left out: norms, softmax, activations, whose time is memory's, and what a
     few tokens do alone (Longformer's global ones).
     """
-    model = on_meta(description)
+    model = description.on_meta()
     found: dict[str, int] = {}
     for name, half in (("encoder", model.encoder), ("decoder", model.decoder)):
         if half is not None:

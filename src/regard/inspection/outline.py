@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from regard.architecture import Description
-from regard.inspection.flops import flops, on_meta
+from regard.inspection.flops import flops
 
 NARROW = 76
 """Below this width figures stand under their line instead of beside it."""
@@ -37,7 +37,7 @@ class Node:
 
 def outline(description: Description, length: int = 128) -> Node:
     """The tree of a description. length: tokens of the text that FLOPs are counted for (see `flops`)."""
-    return _Outline(description, length).node(on_meta(description), description, "", "model")
+    return _Outline(description, length).node(description.on_meta(), description, "", "model")
 
 
 class _Outline:

@@ -53,6 +53,7 @@ DRAWS = {
     nn.init.uniform_,
     nn.init.kaiming_uniform_,
     nn.init.orthogonal_,
+    nn.init.xavier_uniform_,
     torch.Tensor.normal_,
     torch.Tensor.uniform_,
 }

@@ -206,10 +206,8 @@ class _Sided(Protocol):
 def describe_model(recipe: Recipe, tokenizers: _Sided | None, given: Mapping[str, Any] | None = None) -> Description:
     """What the recipe's model is, with the vocabularies of these tokenizers (None for images) and what else the data
     decides (`given`: head, classes); UserError if its arguments do not fit."""
-    import torch
 
     from regard import models
-    from regard.layers.initial import Uninitialised
 
     assert recipe.model.architecture is not None
     family, chosen = models.find(recipe.model.architecture), recipe.model
@@ -228,8 +226,7 @@ def describe_model(recipe: Recipe, tokenizers: _Sided | None, given: Mapping[str
     arguments |= accept(given or {}, family, recipe.task.kind)
     try:
         description = family.describe(**arguments)
-        with torch.device("meta"), Uninitialised():  # what does not fit together shows when built; here that costs nothing
-            description.build()
+        description.on_meta()  # what does not fit together shows when built; here that costs nothing
         return description
     except (ValueError, TypeError) as error:
         raise UserError(f"model: {error}") from None

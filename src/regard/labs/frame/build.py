@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.architecture import Description, Model
-from regard.inspection.flops import on_meta
 from regard.layers.attention import Attends, Attention, ScaledDot
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
@@ -69,7 +68,7 @@ def fitted(make: Callable[[int], Description], weights: int) -> Description:
 
 def weights_of(description: Description) -> int:
     """How many weights a model of that description has."""
-    return number_of_weights(on_meta(description))
+    return number_of_weights(description.on_meta())
 
 
 def language_model(turning: Turning | None = None, position: Positions | None = None, num_layers: int = 2) -> Description:
