@@ -10,13 +10,14 @@ tokens are left than the phrases need, only their tokens are written.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from regard.decoding.best import first_of
 from regard.decoding.options import Search
 from regard.decoding.phrases import Rules, Stage
 
@@ -55,7 +56,7 @@ class Tracker:
         self.alone = options.method != "beam"
         self.rows: list[Stage | None] = [None if one is None else one.start() for one in rules]
         self.turned: list[bool] = [False] * len(self.rows)
-        self._outside: Tensor | None = None
+        self._ids: Tensor | None = None
 
     def spread(self, sentences: Sequence[int]) -> None:
         """A row for each of these sentences. To be called before the first token."""
@@ -90,106 +91,138 @@ class Tracker:
         at: list[int] = []  # rows and tokens that are taken away, all at once
         taken: list[int] = []
         narrow: list[tuple[int, list[int]]] = []
+        usual: Literal["alone", "usual"] = "alone" if self.alone else "usual"
         for row, stage in enumerate(self.rows):
             if stage is None:
                 continue
             left = self.limits[numbers[row]] - step
-            self.turned[row] |= over[row] and stage.missing > 0
-            blocked = self._blocked(stage, "last" if left <= 1 else "alone" if self.alone else "usual")
-            at += [row] * len(blocked)
-            taken += blocked
+            when: Literal["alone", "usual", "last"] = usual if left > 1 else "last"
+            blocked = stage.blocked.get(when)
+            if blocked is None:
+                blocked = stage.forbidden(when)
+            if blocked:
+                at += [row] * len(blocked)
+                taken += blocked
+            if over[row] and stage.missing:
+                self.turned[row] = True
             if stage.seen.rest:
                 narrow.append((row, stage.opening))
             late = left <= stage.worst + 1
-            if stage.missing and (self.turned[row] or late) and stage.advance:
+            if not (late or self.turned[row]):
+                continue
+            if stage.missing and stage.advance:
                 narrow.append((row, stage.advance))
             elif late and stage.worst:
                 narrow.append((row, [*stage.rules.lexicon.outside, self.eos]))
         if at:
             logits[torch.tensor(at, device=logits.device), torch.tensor(taken, device=logits.device)] = -math.inf
         self._hold(logits)
-        for row, tokens in narrow:
-            self._only(logits[row], tokens)
+        if narrow:
+            self._narrow(logits, narrow)
 
     def _hold(self, logits: Tensor) -> None:
         """Where a forbidden phrase stands, let its word go on."""
-        held = [(row, stage) for row, stage in enumerate(self.rows) if stage is not None and stage.held]
+        held = [row for row, stage in enumerate(self.rows) if stage is not None and stage.held]
         if not held:
             return
-        if self._outside is None:
-            self._outside = torch.tensor(held[0][1].rules.lexicon.outside, dtype=torch.long, device=logits.device)
-        logits[torch.tensor([row for row, _ in held], device=logits.device)[:, None], self._outside] = -math.inf
+        logits[torch.tensor(held, device=logits.device)[:, None], self._outside(logits)] = -math.inf
 
-    def widen(self, logits: Tensor, value: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
-        """`value`, `token` [R C], the best of each row of logits, and after them what brings phrases nearer."""
+    def choose(
+        self, logits: Tensor, norm: Tensor, total: Tensor, found: tuple[Tensor, Tensor, Tensor], over: Sequence[bool]
+    ) -> None:
+        """Rewrite the candidates of sentences with rules, as `extensions` found them: ends first, then what goes on, best
+        first. Among them are then the best token of each beam, those that bring its phrases nearer, and the best that leaves
+        a required phrase the word that it is.
+
+        logits, norm, total: as for `extensions`. over: of each sentence whether this token is its last, and unfinished
+        answers are worth keeping only if nothing better is known."""
+        best, place, log = found
+        width, count, vocab = total.shape[1], best.shape[1], logits.shape[1]
         lists = [[] if stage is None else stage.advance for stage in self.rows]
-        most = max(map(len, lists), default=0)
-        if not most:
-            return value, token
-        padded = torch.tensor([[*found, *[-1] * (most - len(found))] for found in lists], device=token.device)
-        inside = padded.clamp(min=0)
-        more = logits.gather(1, inside)
-        known = (padded < 0) | (inside[:, :, None] == token[:, None]).any(-1)
-        return torch.cat([value, more.masked_fill(known, -math.inf)], 1), torch.cat([token, inside], 1)
-
-    def choose(self, whole: Tensor, token: Tensor, best: Tensor, place: Tensor, over: Sequence[bool]) -> None:
-        """Rewrite the candidates `best`, `place` [A 2K] of sentences with rules: ends first, then what goes on, best first.
-
-        whole: Float[A w*C], the log-probability of each extension. token: Int[A w*C]. over: of each sentence whether this
-        token is its last, and unfinished answers are worth keeping only if nothing better is known."""
-        width, count = len(self.rows) // len(whole), best.shape[1]
-        columns = token.shape[1] // width
-        all_scores, all_tokens, usual = whole.tolist(), token.tolist(), place.tolist()
+        every, onward, given = _side_by_side(range(len(lists)), lists, logits.device)
+        more = torch.cat([first_of(logits)[:, None], self._kept(logits), onward], 1)
+        level = (total.flatten() - norm)[:, None]
+        scores = logits.gather(1, more) + level
+        scores[:, 2:].masked_fill_(~given, -math.inf)
+        near, its = (every[:, None] % width * vocab + more).tolist(), scores.tolist()
+        usual, known = place.tolist(), best.tolist()
         rows, chosen = [], []
         for sentence, last in enumerate(over):
-            stages = self.rows[sentence * width : (sentence + 1) * width]
-            if stages[0] is None:
+            start = sentence * width
+            stages = [stage for stage in self.rows[start : start + width] if stage is not None]
+            if not stages:
                 continue
-            scores, tokens = all_scores[sentence], all_tokens[sentence]
-            found = {beam * columns for beam in range(width)}.union(usual[sentence])
-            if not any(stage is not None and stage.missing for stage in stages):
-                near = (at for at in found if at < len(tokens) and scores[at] > -math.inf)
-                if not any(self._need(stages[at // columns], tokens[at]) for at in near):
-                    continue  # nothing is needed by any of them: the best are what would be chosen
-            found.update(at for beam in range(width) for at in range(beam * columns + count, (beam + 1) * columns))
-            order = sorted(
-                (at for at in found if at < len(tokens) and scores[at] > -math.inf), key=lambda at: (-scores[at], at)
-            )
-            needs = [self._need(stages[at // columns], tokens[at]) for at in order]
-            kept = [order[n] for n in _shared(needs, [tokens[at] == self.eos for at in order], count // 2, last)]
+            ranked = {at: score for at, score in zip(usual[sentence], known[sentence]) if score > -math.inf}
+            if not any(stage.missing for stage in stages) and not any(self._needs(stages, ranked, vocab)):
+                continue  # nothing is needed by any of them: the best are what would be chosen
+            for row in range(start, start + width):
+                for at, score in zip(near[row], its[row]):
+                    if score > -math.inf:
+                        ranked.setdefault(at, score)
+            order = sorted((-score, at) for at, score in ranked.items())
+            places = [at for _, at in order]
+            needs = self._needs(stages, places, vocab)
+            kept = [places[n] for n in _shared(needs, [at % vocab == self.eos for at in places], count // 2, last)]
             rows.append(sentence)
             chosen.append([*kept, *[-1] * (count - len(kept))])
         if rows:
-            at = torch.tensor(chosen, device=place.device)
-            place[rows] = at.clamp(min=0)
-            best[rows] = whole[rows].gather(1, at.clamp(min=0)).masked_fill(at < 0, -math.inf)
+            at, first = torch.tensor(chosen, device=place.device), torch.tensor(rows, device=place.device)[:, None] * width
+            place[rows] = inside = at.clamp(min=0)
+            row = first + inside // vocab
+            log[rows] = logits[row, inside % vocab] - norm[row]
+            best[rows] = (total.flatten()[row] + log[rows]).masked_fill(at < 0, -math.inf)
+
+    def _kept(self, logits: Tensor) -> Tensor:
+        """Int[R 1]: where a required phrase stands, the best token that does not go on with its word; elsewhere any."""
+        found = torch.zeros(len(logits), 1, dtype=torch.long, device=logits.device)
+        rows = [row for row, stage in enumerate(self.rows) if stage is not None and stage.stands]
+        if rows:
+            after = torch.cat([self._outside(logits), found.new_tensor([self.eos])])
+            found[rows, 0] = after[logits[torch.tensor(rows, device=logits.device)[:, None], after].argmax(1)]
+        return found
+
+    def _outside(self, logits: Tensor) -> Tensor:
+        """The ids of `Lexicon.outside`."""
+        if self._ids is None:
+            stage = next(one for one in self.rows if one is not None)
+            self._ids = torch.tensor(stage.rules.lexicon.outside, dtype=torch.long, device=logits.device)
+        return self._ids
 
     def _would_end(self, logits: Tensor, norm: Tensor) -> list[bool]:
         """Whether the model would end each row here: in a beam, if that is likelier than all else together."""
         ends = logits.argmax(1) == self.eos if self.alone else logits[:, self.eos] - norm > SURE
         return ends.tolist()
 
-    def _need(self, stage: Stage | None, token: int) -> int:
-        """Tokens that are still needed after this one: by required phrases, and to go on with a word that must not end."""
-        if stage is None:
-            return 0
-        if token == self.eos:
-            return max(stage.missing, int(not stage.ends))
-        after = stage.after(token)
-        return after.missing + after.held
+    def _needs(self, stages: Sequence[Stage], places: Iterable[int], vocab: int) -> list[int]:
+        """`Stage.need` of each place in a sentence, beam * vocab + token; an end mark is no token of the text."""
+        found = []
+        for at in places:
+            stage, token = stages[at // vocab], at % vocab
+            need = stage.needs.get(token)
+            if need is None:
+                need = stage.need(token) if token != self.eos else max(stage.missing, int(not stage.ends))
+            found.append(need)
+        return found
 
     @staticmethod
-    def _blocked(stage: Stage, when: Literal["usual", "alone", "last"]) -> list[int]:
-        if when not in stage.blocked:
-            stage.blocked[when] = stage.forbidden(when)
-        return stage.blocked[when]
+    def _narrow(logits: Tensor, wanted: Sequence[tuple[int, Sequence[int]]]) -> None:
+        """Leave rows of logits these tokens alone, if any of them may be written."""
+        rows, tokens, given = _side_by_side([row for row, _ in wanted], [its for _, its in wanted], logits.device)
+        kept = logits[rows[:, None], tokens].masked_fill(~given, -math.inf)
+        some = (kept > -math.inf).any(1)
+        rows, tokens, given, kept = rows[some], tokens[some], given[some], kept[some]
+        logits[rows] = -math.inf
+        logits[rows[:, None].expand_as(tokens)[given], tokens[given]] = kept[given]
 
-    @staticmethod
-    def _only(its: Tensor, tokens: list[int]) -> None:
-        kept = its[tokens]
-        if bool((kept > -math.inf).any()):
-            its.fill_(-math.inf)
-            its[tokens] = kept
+
+def _side_by_side(
+    rows: Sequence[int], lists: Sequence[Sequence[int]], device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Int[R], lists of unequal length as Int[R C], and which of it was given: Bool[R C]."""
+    most = max(map(len, lists), default=0)
+    made = torch.tensor([[*its, *[-1] * (most - len(its))] for its in lists], dtype=torch.long, device=device)
+    made = made.view(len(lists), most)
+    return torch.tensor(list(rows), dtype=torch.long, device=device), made.clamp(min=0), made >= 0
 
 
 def _shared(needs: Sequence[int], ends: Sequence[bool], width: int, last: bool) -> list[int]:

@@ -57,19 +57,21 @@ def largest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return value, torch.where(spot < count * BLOCK, place, spot + (body.shape[1] - count) * BLOCK)
 
 
-def extensions(logits: Tensor, total: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor] | None:
+def extensions(
+    logits: Tensor, total: Tensor, count: int, norm: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor] | None:
     """The `count` best continuations of each sentence's beams, for wide logits Float[A·w V] on a CPU: their log-probability
     with all that was written before, their places beam·V + token, and their own log-probability, Float|Int[A count]. total:
-    Float[A w], of what was written before.
+    Float[A w], of what was written before. norm: as in `log_probs`.
 
     Looks at the blocks that can hold one of a sentence's best; otherwise the best of each beam would have to be found first.
     None where the slow way is to be taken: few numbers, or equals among the best, of which the first counts."""
     rows, width = total.numel(), total.shape[1]
     if not _wide(logits) or 4 * (count + 1) * BLOCK > width * logits.shape[1]:
         return None
-    logs = logits.log_softmax(1)
+    logs = logits.log_softmax(1) if norm is None else logits
     body, rest = _blocks(logs)
-    blocks, before = body.amax(2), total.reshape(rows, 1)
+    blocks, before = body.amax(2), (total.reshape(rows) if norm is None else total.reshape(rows) - norm)[:, None]
     chosen = (blocks + before).view(len(total), -1).topk(count + 1, 1, sorted=False).indices
     beam, block = chosen // blocks.shape[1], chosen % blocks.shape[1]
     row = beam + torch.arange(len(total))[:, None] * width
@@ -84,7 +86,8 @@ def extensions(logits: Tensor, total: Tensor, count: int) -> tuple[Tensor, Tenso
         over = (spot - near[0].numel()).clamp(min=0)
         last = over // rest.shape[1] * logits.shape[1] + body.shape[1] * BLOCK + over % rest.shape[1]
         place = torch.where(spot < near[0].numel(), place, last)
-    return value, place, logs.view(len(total), -1).gather(1, place)
+    log = logs.view(len(total), -1).gather(1, place)
+    return value, place, log if norm is None else log - norm.view(total.shape).gather(1, place // logits.shape[1])
 
 
 def log_probs(logits: Tensor, norm: Tensor | None, tokens: Tensor) -> Tensor:

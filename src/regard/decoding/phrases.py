@@ -77,21 +77,29 @@ class _Seen(NamedTuple):
 
 class Stage:
     """What an answer has written, as far as its rules ask. missing: tokens that its required phrases still need, and
-    `worst` if what is begun comes to nothing. ends: an
-    end mark may follow. held: a forbidden phrase stands there unless its word goes on."""
+    `worst` if what is begun comes to nothing. ends: an end mark may follow. held: a forbidden phrase stands there unless its
+    word goes on; stands: so does a required one."""
+
+    __slots__ = (
+        "_advance", "_idle", "_next", "_onward", "_open", "blocked", "broken", "ends", "held", "missing", "needs", "rules",
+        "seen", "stands", "worst",
+    )  # fmt: skip
 
     def __init__(self, rules: Rules, seen: _Seen, broken: bool) -> None:
         self.rules, self.seen, self.broken = rules, seen, broken
-        self.held = any(
-            number >= rules.required and size == len(rules.patterns[number].body) for number, size in seen.active
-        )
+        bodies = [rules.patterns[number].body for number, _ in seen.active]
+        whole = [number for body, (number, size) in zip(bodies, seen.active) if size == len(body)]
+        self.held, self.stands = any(n >= rules.required for n in whole), any(n < rules.required for n in whole)
         self.missing = rules.count(seen)
         self.worst = rules.count(_Seen(seen.met, (), SPACED, WIDE)) if seen.active else self.missing
         self.ends = self.missing == 0 and not self.held and not seen.rest
+        self.needs: dict[int, int] = {}
         self._next: dict[int, Stage] = {}
-        self._idle: dict[tuple[int, int], Stage] | None = None if seen.active or seen.rest else {}
+        self._idle: dict[tuple[int, int], Stage] = {}
+        self._open = bool(seen.rest or whole)
+        self._onward = {body[size] for body, (_, size) in zip(bodies, seen.active) if size < len(body)}
         self._advance: list[int] | None = None
-        self.blocked: dict[str, Any] = {}
+        self.blocked: dict[str, list[int]] = {}
 
     def after(self, token: int) -> Stage:
         """The stage when this token is written."""
@@ -101,14 +109,22 @@ class Stage:
         return found
 
     def _after(self, token: int) -> Stage:
-        """Most tokens have nothing to do with phrases: all that counts of them is how they end."""
-        rules = self.rules
-        if self._idle is None or token in rules.touching or token >= len(rules.lexicon.texts):
+        """Most tokens have nothing to do with phrases, nor go on with what is begun: all that counts of them is how they
+        end."""
+        rules, texts = self.rules, self.rules.lexicon.texts
+        if self._open or token in rules.touching or token >= len(texts) or texts[token][0] in self._onward:
             return rules.move(self.seen, token)
         ending = rules.lexicon.ending(token)
         found = self._idle.get(ending)
         if found is None:
-            found = self._idle[ending] = rules.move(self.seen, token)
+            found = self._idle[ending] = rules.idle(self.seen.met, ending)
+        return found
+
+    def need(self, token: int) -> int:
+        """Tokens that are still needed after this one, by required phrases, and to go on with a word that must not end; kept
+        in `needs`."""
+        after = self.after(token)
+        found = self.needs[token] = after.missing + after.held
         return found
 
     @property
@@ -127,19 +143,13 @@ class Stage:
 
     def forbidden(self, when: Literal["usual", "alone", "last"]) -> list[int]:
         """Tokens that complete a forbidden phrase, "last": also those after which its word might go on, "alone": these too,
-        but not if they bring required phrases nearer. What `held` forbids (all of `Lexicon.outside`) is not listed."""
-        rules, found = self.rules, set()
-        if rules.required == len(rules.patterns):
-            return []
-        for number in range(rules.required, len(rules.patterns)):
-            body, places = rules.patterns[number].body, [p for n, p in self.seen.active if n == number]
-            found.update(token for place in places if place < len(body) for token in rules.lexicon.starting(body[place:]))
-            found.update(rules.holding(number))
+        but not if they bring required phrases nearer. What `held` forbids (all of `Lexicon.outside`) is not listed. Kept in
+        `blocked`."""
+        broken, held = self.rules.ending(self)
         wanted = self.advance if when == "alone" else ()
-        when = when if rules.lexicon.inside else "last"
-        return [
-            t for t in sorted(found) if (it := self.after(t)).broken or (it.held and when != "usual" and t not in wanted)
-        ]
+        usual = when == "usual" and self.rules.lexicon.inside
+        found = self.blocked[when] = broken if usual else [*broken, *(token for token in held if token not in wanted)]
+        return found
 
 
 class Rules:
@@ -165,15 +175,19 @@ class Rules:
         self._whole = [min(self.patterns[n].fewest for n in members) for members in self.groups]
         self.patterns += [pattern_of(lexicon, phrase) for phrase in forbid]
         self._holding: dict[int, list[int]] = {}
-        self._near = [lexicon.touching(pattern.body) for pattern in self.patterns]
-        self.touching = lexicon.silent.union(*self._near)
+        self._touched: dict[int, list[int]] = {}
+        for number, pattern in enumerate(self.patterns):
+            for token in lexicon.touching(pattern.body):
+                self._touched.setdefault(token, []).append(number)
+        self.touching = lexicon.silent.union(self._touched)
         self._stages: dict[tuple[_Seen, bool], Stage] = {}
+        self._endings: dict[tuple[int, tuple[tuple[int, int], ...]], tuple[list[int], list[int]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.patterns) or bool(self.opening)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_stages": {}}
+        return self.__dict__ | {"_stages": {}, "_endings": {}}
 
     def start(self) -> Stage:
         """Nothing is written."""
@@ -184,6 +198,20 @@ class Rules:
         if number not in self._holding:
             self._holding[number] = self.lexicon.holding(self.patterns[number].body)
         return self._holding[number]
+
+    def ending(self, stage: Stage) -> tuple[list[int], list[int]]:
+        """Ids after which a forbidden phrase stands there, and those after which it does unless its word goes on."""
+        begun = tuple((number, place) for number, place in stage.seen.active if number >= self.required)
+        key = stage.seen.last, begun  # nothing else that was written bears on it
+        if key not in self._endings:
+            found = {token for number in range(self.required, len(self.patterns)) for token in self.holding(number)}
+            for number, place in begun:
+                body = self.patterns[number].body
+                found.update(self.lexicon.starting(body[place:]) if place < len(body) else ())
+            after = {token: stage.after(token) for token in sorted(found)}
+            broken = [token for token, its in after.items() if its.broken]
+            self._endings[key] = broken, [token for token, its in after.items() if its.held and not its.broken]
+        return self._endings[key]
 
     def count(self, seen: _Seen) -> int:
         """Tokens that the required phrases still need. Only one phrase can be gone on with at a time: the begun one that
@@ -213,22 +241,30 @@ class Rules:
         text = self.lexicon.texts[token] if token < len(self.lexicon.texts) else b""
         if not text:
             return self._stage(seen, False)
-        met, active, broken = set(seen.met), set(), False
-        for number, pattern in enumerate(self.patterns):
+        met, broken = seen.met, False
+        active: list[tuple[int, int]] = []
+        begun: dict[int, list[int]] = {}
+        for number, place in seen.active:
+            begun.setdefault(number, []).append(place)
+        near = self._touched.get(token, ())
+        for number in sorted({*begun, *near}) if begun else near:
             required = number < self.required
-            begun = [place for which, place in seen.active if which == number]
-            if (not begun and token not in self._near[number]) or (required and self.owner[number] in met):
+            if required and self.owner[number] in met:
                 continue
-            whole, places = _read(pattern, begun, seen.last, text)
+            whole, places = _read(self.patterns[number], begun.get(number, ()), seen.last, text)
             if whole and required:
-                met.add(self.owner[number])
+                met = met | {self.owner[number]}
             else:
                 broken |= whole
-                active |= {(number, place) for place in places}
+                active += [(number, place) for place in places]
         last, gap = self.lexicon.ending(token)
         rest = seen.rest[len(text) :] if seen.rest.startswith(text) else b""
-        left = tuple(sorted((n, p) for n, p in active if n >= self.required or self.owner[n] not in met))
-        return self._stage(_Seen(frozenset(met), left, last, gap, rest), broken)
+        left = sorted((n, p) for n, p in active if n >= self.required or self.owner[n] not in met)
+        return self._stage(_Seen(met, tuple(left), last, gap, rest), broken)
+
+    def idle(self, met: frozenset[int], ending: tuple[int, int]) -> Stage:
+        """The stage after a token that ends so, and of which no phrase is made."""
+        return self._stage(_Seen(met, (), *ending), False)
 
     def _places(self, seen: _Seen, number: int) -> list[int]:
         """How many bytes of " phrase" stand at the end of the text: all ways to see it."""

@@ -299,38 +299,32 @@ class Beams:
     def candidates(self, logits: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """For each sentence the 2 × num_beams best extensions, Float|Int[A 2K] each: log-probability of the whole, beam
         (from 0 in its sentence), token, log-probability of the token. Minus infinity where there are not so many."""
-        norm, count = None, 2 * self.options.num_beams
-        acts = self.constraints.acts(step)
-        found = None if acts else extensions(logits, self.total, count)
-        if found is not None:
-            best, place, log = found
-            self._sound(best)
-            return best, place // logits.shape[1], place % logits.shape[1], log
-        if acts:
+        norm = None
+        if self.constraints.acts(step):
             norm = logits.logsumexp(1)
             logits = self.constraints.apply(logits, norm, self.ids, self.sentence.repeat_interleave(self.width))
+        found = extensions(logits, self.total, 2 * self.options.num_beams, norm)
+        best, place, log = self._slowly(logits, norm) if found is None else found
+        if bool(best[:, 0].isnan().any()):  # NaN counts as the largest
+            raise UserError(BROKEN)
+        if norm is not None and self.constraints.phrases is not None:
+            over = [bound == step + 1 for bound in self.bound.tolist()]
+            self.constraints.phrases.choose(logits, norm, self.total, (best, place, log), over)
+        return best, place // logits.shape[1], place % logits.shape[1], log
+
+    def _slowly(self, logits: Tensor, norm: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """What `extensions` finds, from the best of each beam."""
+        count = 2 * self.options.num_beams
         value, token = best_of(logits, count)
-        phrases = self.constraints.phrases
-        if phrases is not None:
-            value, token = phrases.widen(logits, value, token)
         log = log_probs(logits, norm, token) if norm is None else value - norm[:, None]
         whole = (self.total.flatten()[:, None] + log).view(len(self.sentence), -1)
         missing = max(0, count - whole.shape[1])
         if missing:
             whole = functional.pad(whole, (0, missing), value=-math.inf)
-        best, place = best_of(whole, count)
-        self._sound(best)
-        if phrases is not None:
-            over = [bound == step + 1 for bound in self.bound.tolist()]
-            phrases.choose(whole, token.reshape(len(whole), -1), best, place, over)
-        inside = place.clamp(max=whole.shape[1] - missing - 1)
-        token, log = (t.reshape(len(self.sentence), -1).gather(1, inside) for t in (token, log))
-        return best, inside // value.shape[1], token, log
-
-    @staticmethod
-    def _sound(best: Tensor) -> None:
-        if bool(best[:, 0].isnan().any()):  # NaN counts as the largest
-            raise UserError(BROKEN)
+        best, at = best_of(whole, count)
+        at = at.clamp(max=whole.shape[1] - missing - 1)
+        token, log = (t.reshape(len(self.sentence), -1).gather(1, at) for t in (token, log))
+        return best, at // value.shape[1] * logits.shape[1] + token, log
 
     def _collect(self, finish: Tensor, best: Tensor, parent: Tensor, token: Tensor, log: Tensor) -> None:
         """Take the candidates marked in Bool[A 2K] into the pools, in the order of their log-probability."""

@@ -137,9 +137,20 @@ class Lexicon:
         if found is None:
             begun = tuple(body[:size] for size in range(1, len(body)))
             near = (*self._last.get(body[:1], ()), *self.holding(body[:2]))
-            found = frozenset(n for n in near if body in self.texts[n] or self.texts[n].endswith(begun))
-            self._touching[body] = found
+            near = [n for n in near if body in self.texts[n] or self.texts[n].endswith(begun)]
+            found = self._touching[body] = frozenset(n for n in near if self._may_hold(self.texts[n], body))
         return found
+
+    @staticmethod
+    def _may_hold(text: bytes, body: bytes) -> bool:
+        """Whether this text stands in another, or its beginning at the end of it, where a word may begin."""
+        at, first = text.find(body[:1]), first_kind(body)
+        while at >= 0:
+            fits = text.startswith(body, at) or body.startswith(text[at:])
+            if fits and (at == 0 or not joined(last_kind(text[:at]), first)):
+                return True
+            at = text.find(body[:1], at + 1)
+        return False
 
     @cached_property
     def _joined(self) -> tuple[bytes, list[int]]:
