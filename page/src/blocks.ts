@@ -21,13 +21,14 @@ export function decode(block: Block, bytes: Uint8Array): Float32Array {
   const count = block.shape.reduce((a, b) => a * b, 1);
   const buffer = bytes.byteOffset ? bytes.slice().buffer : bytes.buffer;
   if (block.dtype === "float32") return new Float32Array(buffer, 0, count);
-  if (block.dtype === "int32") return Float32Array.from(new Int32Array(buffer, 0, count));
+  if (block.dtype === "int32") return new Float32Array(new Int32Array(buffer, 0, count));
+  const numbers = new Float32Array(count); // filled in loops: Float32Array.from is ten times slower
   if (block.dtype === "float16") {
-    const bits = new Uint32Array(count);
+    const bits = new Uint32Array(numbers.buffer);
     new Uint16Array(buffer, 0, count).forEach((half, i) => (bits[i] = ((half & 0x8000) << 16) | ((half & 0x7fff) << 13)));
-    return new Float32Array(bits.buffer).map((value) => value * 2 ** 112); // the exponents of halves begin 112 lower
-  }
-  return Float32Array.from(bytes.subarray(0, count), (byte) => (block.code === "sqrt" ? (byte / 255) ** 2 : byte));
+    for (let i = 0; i < count; i++) numbers[i] *= 2 ** 112; // the exponents of halves begin 112 lower
+  } else for (let i = 0; i < count; i++) numbers[i] = block.code === "sqrt" ? (bytes[i] / 255) ** 2 : bytes[i];
+  return numbers;
 }
 
 /** Blocks that are decoded once. fetchBytes: for those whose data is not in the trace. */

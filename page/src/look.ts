@@ -93,13 +93,16 @@ export function scored(q: Float32Array, k: Float32Array, scale: number, bias: Fl
   const [products, weights] = [new Float64Array(count), new Float64Array(count)];
   let high = -Infinity;
   for (let key = 0; key < count; key++) {
-    for (let i = 0; i < deep; i++) products[key] += q[i] * k[key * deep + i];
-    weights[key] = masked?.(key) ? -Infinity : products[key] * scale + (bias?.[key] ?? 0);
-    high = Math.max(high, weights[key]);
+    let dot = 0; // a local number is much faster than one in an array
+    for (let i = 0; i < deep; i++) dot += q[i] * k[key * deep + i];
+    products[key] = dot;
+    dot = weights[key] = masked?.(key) ? -Infinity : dot * scale + (bias?.[key] ?? 0);
+    if (dot > high) high = dot;
   }
   let sum = 0;
   for (let key = 0; key < count; key++) sum += weights[key] = high === -Infinity ? 0 : Math.exp(weights[key] - high);
-  return { products, weights: weights.map((weight) => sum && weight / sum) };
+  for (let key = 0; key < count; key++) weights[key] /= sum || 1;
+  return { products, weights };
 }
 
 /** Weights [to - from, K] of a head's rows, or with -1 the mean of the heads that were kept; undefined: on their way; null:

@@ -134,7 +134,7 @@ def test_long_texts_are_told_by_overviews_and_the_strongest_keys(made: Any) -> N
     assert len(trace.to_json()) < 1_000_000
     full = inspect(its, text, "Un chien .", methods=(), full=True)
     assert full.limits.message is None
-    assert all(len(one.weights) == 4 for one in full.attentions)
+    assert all(len(one.kept) == 4 for one in full.attentions)
 
 
 FAR = " ".join(["The red house is near the sea ."] * 75)

@@ -51,10 +51,7 @@ function Picture({ thumb }: { thumb: Thumb }) {
 export function Grid() {
   const { trace } = useLook();
   const [later, setLater] = useState(false); // the thumbnails are drawn first
-  useEffect(() => {
-    const timer = setTimeout(() => setLater(true));
-    return () => clearTimeout(timer);
-  }, []);
+  useEffect(() => void setTimeout(() => setLater(true), 50), []);
   const attention = chosen(trace);
   if (!attention) return <Note>{say("no.attention")}</Note>;
   const group = groupOf(attention);

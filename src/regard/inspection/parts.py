@@ -123,7 +123,7 @@ class Weights:
         """q Float[Q d] and k Float[K d] that say a head's weights in fewer bytes than the weights would take; None: they do
         not, or there is more to the weights than their products."""
         _, rows, columns = self.shape(name)
-        if max(rows, columns) <= FAR or name.removesuffix(".attend") + EVERYWHERE in self.tape.names:
+        if max(rows, columns) <= WHOLE or name.removesuffix(".attend") + EVERYWHERE in self.tape.names:
             return None
         its = numbers(self.tape, name, head, rows)
         if its is None or its.bias is not None or 4 * (its.q.numel() + its.k.numel()) >= 2 * rows * columns:
