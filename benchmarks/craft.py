@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.measure import machine, told
+from benchmarks.promises import markdown
 
 METRICS = ("bleu", "chrf")
 
@@ -49,6 +50,22 @@ def systems(options: argparse.Namespace, valid: Any) -> dict[str, Callable[[list
         print(f"weights {found.weights}: validation {found.before:.2f}, then {found.after:.2f}", file=sys.stderr)
         made["reranked"] = Reranker(first, scorers, found.weights).translate
     return made
+
+
+def table(report: dict[str, Any], language: str) -> str:
+    """The figures as a table of a page: of each system its scores, and what it gains."""
+    head = ("system", "BLEU", "gain, 95 %", "p", "chrF", "gain, 95 %", "p", "s")
+    if language == "zh":
+        head = ("系统", "BLEU", "增益，95 %", "p", "chrF", "增益，95 %", "p", "秒")
+    body = []
+    for name, its in report["systems"].items():
+        cells = [name]
+        for metric in METRICS:
+            found = its[metric]
+            gain = f"{found['difference']:+.2f} ({found['interval'][0]:.2f} … {found['interval'][1]:.2f})"
+            cells += [f"{found['score']:.2f}", *(["", ""] if name == "first" else [gain, f"{found['p']:.3f}"])]
+        body.append([*cells, f"{its['seconds']:,.0f}"])
+    return markdown(head, body)
 
 
 def main(arguments: list[str]) -> int:
@@ -100,4 +117,6 @@ def main(arguments: list[str]) -> int:
         line = "  ".join(f"{t.metric} {t.second.score:.2f} ({t.difference:+.2f}, p {t.p_value:.3f})" for t in tests)
         print(f"{name}: {line}  {seconds:.1f} s", file=sys.stderr, flush=True)
     about = {"data": f"{options.data} {options.split}", "sentences": len(sources), "candidates": options.candidates}
-    return told({"benchmark": "craft"} | machine() | about | {"models": options.models, "systems": rows}, options.json)
+    return told(
+        {"benchmark": "craft", "machine": machine()} | about | {"models": options.models, "systems": rows}, options.json
+    )

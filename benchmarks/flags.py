@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.measure import machine
+from benchmarks.promises import markdown
 
 FAULTS: dict[str, tuple[str, ...]] = {
     "loop": ("repetition",),
@@ -25,6 +26,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "half": ("uncovered", "too-short", "detached"),
 }
 """The flags that count as finding each fault."""
+ORIGINS, KEYS = ("translations", "references"), ("recall", "alarms", "precision")
 
 
 def loop(text: str, draw: random.Random) -> str:
@@ -93,7 +95,7 @@ def measure(translator: Any, sources: Sequence[str], references: Sequence[str], 
     """All figures, with the model's own translations and with the references as the good ones."""
     found: dict[str, Any] = {}
     own = translator.translate(list(sources))
-    for origin, texts in (("translations", own), ("references", list(references))):
+    for origin, texts in zip(ORIGINS, (own, list(references))):
         rows = [(source, text) for source, text in zip(sources, texts) if len(text.split()) > 3]
         given, good = [source for source, _ in rows], [text for _, text in rows]
         fine = translator.judge(given, good)
@@ -102,6 +104,20 @@ def measure(translator: Any, sources: Sequence[str], references: Sequence[str], 
             for name, made in planted(given, good, seed).items()
         }
     return found
+
+
+def table(report: dict[str, Any], language: str) -> str:
+    """The figures as a table of a page: of each fault recall and alarms, for both kinds of good translations."""
+    heads = {
+        "en": ("planted", "found", "alarms", "precision", "found beside references", "alarms", "precision"),
+        "zh": ("植入的错误", "查出", "误报", "精确率", "以参考译文为准：查出", "误报", "精确率"),
+    }
+    names = {"loop": "循环", "copy": "照抄原文", "swapped": "别句的译文", "half": "只有前半"}
+    body = []
+    for fault in FAULTS:
+        shown = [f"{100 * report[origin][fault][key]:.1f} %" for origin in ORIGINS for key in KEYS]
+        body.append((fault if language == "en" else names[fault], *shown))
+    return markdown(heads[language], body)
 
 
 def main(arguments: list[str]) -> int:
@@ -124,7 +140,14 @@ def main(arguments: list[str]) -> int:
     task = task_of_pairs(find(given.data, given.split, source, target), source, target).first(given.sentences)
     references = [next(text for text in row if text is not None) for row in zip(*task.references)]
     found = measure(translator, list(task.sources or ()), references, given.seed)
-    about = {"model": given.model, "data": given.data, "split": given.split, "seed": given.seed, "machine": machine()}
+    about = {
+        "benchmark": "flags",
+        "model": given.model,
+        "data": given.data,
+        "split": given.split,
+        "seed": given.seed,
+        "machine": machine(),
+    }
     for origin, rows in found.items():
         for name, row in rows.items():
             if name != "sentences":

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import ROOT
+from benchmarks.promises import markdown
 
 Table = Callable[[dict[str, Any], str], str]
 Plot = Callable[[dict[str, Any], Path], None]
@@ -44,7 +45,7 @@ def table(report: dict[str, Any], language: str) -> str:
     systems, their = report["systems"], _ratios(report)
     shown = [column for column in COLUMNS if any(column[0] in its for its in systems.values())]
     head = ["system", *(name for _, name, _ in shown), *(["regard over it"] if their else [])]
-    lines = [[name if language == "en" else WORDS[name] for name in head]]
+    lines: list[list[str]] = []
     for name, its in systems.items():
         cells = [name]
         for key, _, form in shown:
@@ -55,8 +56,7 @@ def table(report: dict[str, Any], language: str) -> str:
             ratio = their.get(name)
             cells.append("" if ratio is None else f"{ratio['median']:.2f} ({ratio['min']:.2f}–{ratio['max']:.2f})")
         lines.append(cells)
-    rows = ["| " + " | ".join(cells) + " |" for cells in lines]
-    return "\n".join([rows[0], "|---|" + "---:|" * (len(head) - 1), *rows[1:]]) + "\n"
+    return markdown([name if language == "en" else WORDS[name] for name in head], lines)
 
 
 def _ends(found: dict[str, float], form: str) -> str:

@@ -200,6 +200,32 @@ def test_cases_of_constraints(bench: Any) -> None:
     assert constraints.phrases("a, b c", 2) == ["b c"]
 
 
+@pytest.mark.parametrize(("language", "head"), [("en", "| system | BLEU |"), ("zh", "| 系统 | BLEU |")])
+def test_what_the_craft_gains_becomes_tables(bench: Any, language: str, head: str) -> None:
+    score = {"score": 60.126, "difference": 1.5, "interval": [0.5, 2.5], "p": 0.01}
+    craft = {"systems": {"first": {"seconds": 8.0, "bleu": score, "chrf": score}}}
+    craft["systems"]["ensemble"] = craft["systems"]["first"]
+    lines = bench("craft").table(craft, language).splitlines()
+    assert lines[0].startswith(head)
+    assert lines[2].startswith("| first | 60.13 |  |  |")
+    assert "| +1.50 (0.50 … 2.50) | 0.010 |" in lines[3]
+    kept = {"kept": 0.995, "seconds": 1.0, "scores": {"bleu": {"value": 60.0}, "chrf": {"value": 70.0}}}
+    report = {
+        "cases": 500,
+        "promises": 939,
+        "plain": kept,
+        "constrained": kept,
+        "time": {"median": 1.6, "min": 1.5, "max": 1.7},
+    }
+    lines = bench("constraints").table(report, language).splitlines()
+    assert "99.5 %" in lines[2]
+    assert "1.60 × (1.50–1.70)" in lines[-1]
+    flags, row = bench("flags"), {"recall": 0.98, "alarms": 0.014, "precision": 0.986}
+    lines = flags.table({origin: dict.fromkeys(flags.FAULTS, row) for origin in flags.ORIGINS}, language).splitlines()
+    assert len(lines) == 2 + len(flags.FAULTS)
+    assert lines[2].endswith("| 98.0 % | 1.4 % | 98.6 % | 98.0 % | 1.4 % | 98.6 % |")
+
+
 def test_slopes_are_those_of_powers(bench: Any) -> None:
     growth = bench("growth")
     x = [10.0, 20.0, 40.0, 80.0]

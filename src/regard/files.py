@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from regard.errors import UserError
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def sync(path: Path) -> None:
@@ -35,6 +38,14 @@ def read_plain(path: Path, most: int = 64 << 20) -> bytes:
     if its.st_size > most:
         raise UserError(f"{path}: has {its.st_size:,} bytes; no such file needs more than {most:,}")
     return path.read_bytes()
+
+
+def parsed(text: str) -> Any:
+    """The value of JSON. ValueError: it is none, or has half a surrogate pair, which could be written nowhere."""
+    found = json.loads(text)
+    if _HALF.search(text):
+        json.dumps(found, ensure_ascii=False).encode("utf-8")
+    return found
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import math
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +50,15 @@ def test_heads_that_promise_more_than_there_is(tmp_path: Path) -> None:
         read_idx(tmp_path / "a")
     (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes()[:100])
     with pytest.raises(UserError, match=r"promises|cannot be read"):
+        read_idx(tmp_path / "a")
+
+
+@pytest.mark.parametrize("sides", [(0, 2**32 - 1, 2**32 - 1, 2**32 - 1), (1,) * 80], ids=["large", "many"])
+def test_heads_of_arrays_that_cannot_be(tmp_path: Path, sides: tuple[int, ...]) -> None:
+    """Found by the fuzzer."""
+    content = bytes([0, 0, 8, len(sides)]) + struct.pack(f">{len(sides)}I", *sides) + bytes(math.prod(sides))
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(UserError, match="which is no array"):
         read_idx(tmp_path / "a")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 import zstandard
+from tokenizers import Tokenizer as Backend
 
 from regard import models
 from regard.checkpoints.adapters import load_adapter
@@ -25,6 +26,7 @@ from regard.checkpoints.folders import load_model, save_model
 from regard.checkpoints.generation import settings_of
 from regard.checkpoints.preprocessor import PIXELS, Preparation
 from regard.checkpoints.resave import read_pickles
+from regard.checkpoints.tensors import TensorFiles
 from regard.decoding.options import read_options
 from regard.errors import UserError
 from regard.files import read_plain
@@ -32,6 +34,8 @@ from regard.text.chat import chat_ids
 from regard.text.corpus import open_corpus
 from regard.text.lines import LONGEST, read_lines
 from regard.text.tokenizer import Plan, Tokenizer, train_tokenizer
+from regard.training import resume
+from regard.training.recipe import load_recipe
 from regard.training.yaml_source import MOST, parse_yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # benchmarks are no installed package
@@ -336,6 +340,9 @@ def test_chat_templates_that_do_harm(template: str) -> None:
         ("mistral", {"rope_parameters": 0.5}),
         ("roberta", {"max_position_embeddings": "relu"}),
         ("mixtral", {"num_local_experts": []}),
+        ("mixtral", {"head_dim": 0.0}),
+        ("llama", {"head_dim": []}),
+        ("llama", {"torch_dtype": "\ud800"}),
     ],
     ids=str,
 )
@@ -374,3 +381,44 @@ def test_parquet_whose_text_is_not_utf8(tmp_path: Path) -> None:
     bad = pyarrow.Array.from_buffers(pyarrow.string(), 1, buffers)
     write_table(pyarrow.table({"en": bad, "fr": ["un"]}), tmp_path / "pairs.parquet")
     refused(lambda: open_corpus(tmp_path / "pairs.parquet", "en", "fr"), "cannot be read as parquet")
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "\ud800.safetensors"], ids=["long", "half a pair"])
+def test_shards_that_no_file_can_be_called(tmp_path: Path, name: str) -> None:
+    """Found by the fuzzer."""
+    index = {"weight_map": {"a": name}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    refused(lambda: TensorFiles(tmp_path))
+
+
+def test_updates_with_a_dropout_that_is_none(tmp_path: Path) -> None:
+    """Found by the fuzzer."""
+    from benchmarks.readers import READERS
+
+    reader = READERS["adapter"]
+    reader.make(tmp_path)
+    change(tmp_path / "adapter_config.json", lora_dropout=2.0)
+    refused(lambda: reader.read(tmp_path), "lora_dropout is 2.0, should be from 0 to below 1")
+
+
+@pytest.mark.parametrize("name", ["w" * 5000, True, "a\0b", 7], ids=["long", "true", "zero", "number"])
+def test_checkpoints_that_list_what_is_no_file(tmp_path: Path, name: Any) -> None:
+    """Found by the fuzzer."""
+    (tmp_path / "training.json").write_text(json.dumps({"files": [[name, "0"]]}), encoding="utf-8")
+    assert f"{name} is missing" in str(resume.damage(tmp_path))
+
+
+def test_recipes_with_paths_that_no_file_can_have(tmp_path: Path) -> None:
+    """Found by the fuzzer."""
+    path = tmp_path / "recipe.yaml"
+    path.write_text(f"task:\n  kind: translation\ndata:\n  train: {'x' * 5000}\n", encoding="utf-8")
+    refused(lambda: load_recipe(path))
+
+
+def test_vocabularies_without_the_word_for_unknown_ones() -> None:
+    """Found by the fuzzer: the library notices where a text has such a word."""
+    file = json.loads(train_tokenizer(["a b c"] * 3, Plan("words", vocab_size=20)).backend.to_str())
+    file["model"]["unk_token"] = "[UNK]"
+    its = Tokenizer(Backend.from_str(json.dumps(file)))
+    assert its.decode(its.encode("a b")) == "a b"
+    refused(lambda: its.encode("a z"), "cannot cut a text into tokens")

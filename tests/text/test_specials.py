@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer as Backend
 
 from regard.errors import UserError
 from regard.text.specials import mark, ordinary, read_config, renamed, special_ids
-from regard.text.tokenizer import Tokenizer, Tokenizers
+from regard.text.tokenizer import Plan, Tokenizer, Tokenizers, train_tokenizer
 
 KINDS = ("gpt2", "llama", "bert", "roberta", "t5")
 TEXTS = [
@@ -139,6 +140,17 @@ def test_names_come_from_the_configuration_then_from_habit(foreign: Any, tmp_pat
     with pytest.raises(UserError, match="is not JSON"):
         read_config(tmp_path / "a")
     assert read_config(tmp_path) is None
+
+
+def test_merges_of_a_special_symbol_do_not_break_the_pipeline() -> None:
+    """Found by the fuzzer: what is written out of two pieces, one of which has become a special symbol."""
+    its = train_tokenizer(["bar far car", "bar car"] * 5, Plan("bpe", vocab_size=280))
+    file = json.loads(its.backend.to_str())
+    merged = next(name for one in file["model"]["merges"] for name in one if len(name) > 1)
+    special = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    file["added_tokens"].append({"id": file["model"]["vocab"][merged], "content": merged} | special)
+    its = Tokenizer(Backend.from_str(json.dumps(file)))
+    assert its.decode(its.encode("bar far")) == "bar far"
 
 
 def test_renamed_pipelines_keep_ids(foreign: Any) -> None:

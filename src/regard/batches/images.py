@@ -75,7 +75,10 @@ def read_idx(path: str | Path) -> np.ndarray:
     if len(raw) != count or len(shape) != head[3]:
         held = f"{len(raw)}" if len(raw) <= count else f"more than {count}"
         raise UserError(f"{path}: holds {held} numbers, its header promises {' x '.join(map(str, shape))}")
-    return np.frombuffer(raw, dtype=np.uint8).reshape(shape)
+    try:
+        return np.frombuffer(raw, dtype=np.uint8).reshape(shape)
+    except ValueError:  # more sides than NumPy has, or the product of all but an empty one is too large
+        raise UserError(f"{path}: its header promises {' x '.join(map(str, shape))} numbers, which is no array") from None
 
 
 def read_idx_pair(images: str | Path, labels: str | Path) -> Pictures:

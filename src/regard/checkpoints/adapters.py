@@ -222,13 +222,16 @@ def load_adapter(folder: str | Path, model: nn.Module) -> list[str]:
     config = read_json(folder / CONFIG)
     _check(config, folder)
     tensors = {name.removeprefix(PREFIX): t for name, t in _tensors(folder / TENSORS).items()}
+    dropout = _number(config, "lora_dropout", folder)
+    if not 0 <= dropout < 1:
+        raise UserError(f"{folder / CONFIG}: lora_dropout is {dropout}, should be from 0 to below 1")
     found: list[str] = []
     for place in places(model):
         a = tensors.pop(f"{place.theirs}.lora_A.weight", None)
         b = tensors.pop(f"{place.theirs}.lora_B.weight", None)
         if a is None or b is None:
             continue
-        _install(model, place, a, b, _alpha(config, place.theirs, folder), _number(config, "lora_dropout", folder), folder)
+        _install(model, place, a, b, _alpha(config, place.theirs, folder), dropout, folder)
         found.append(place.ours)
     ours = dict(model.named_parameters())
     for rule in _rules(model):

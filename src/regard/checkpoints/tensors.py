@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.files import read_plain, write_json
+from regard.files import parsed, read_plain, write_json
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".npz", ".h5", ".msgpack")
@@ -26,7 +26,7 @@ SHARD_BYTES = 5_000_000_000
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file. UserError: missing, no ordinary file, too large, not UTF-8, or wrong in line so-and-so."""
     try:
-        found = json.loads(read_plain(path).decode("utf-8"))
+        found = parsed(read_plain(path).decode("utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path.parent}: there is no {path.name} in this folder, so it is no model folder") from None
     except json.JSONDecodeError as error:
@@ -83,6 +83,8 @@ class TensorFiles:
             raise UserError(f"{self.where}: names {path.name}, which is missing") from None
         except OSError as error:
             raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+        except UnicodeEncodeError:
+            raise UserError(f"{self.where}: names {path.name!a}, which no file is called") from None
         except SafetensorError as error:
             raise UserError(f"{path}: damaged or no safetensors file ({error})") from None
 

@@ -134,7 +134,7 @@ class MultiHeadAttention(nn.Module):
         self.num_heads, self.num_kv_heads = its.num_heads, its.num_heads if its.num_kv_heads is None else its.num_kv_heads
         if self.num_kv_heads < 1 or self.num_heads % self.num_kv_heads:
             raise ValueError(f"num_heads {self.num_heads} is not a multiple of num_kv_heads {self.num_kv_heads}")
-        self.head_dim = its.head_dim or d_model // its.num_heads
+        self.head_dim = d_model // its.num_heads if its.head_dim is None else its.head_dim
         inner, shared = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
         if self.cross:
             self.q = nn.Linear(d_model, inner, its.bias)

@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import UserError
-from regard.files import read_plain
+from regard.files import parsed, read_plain
 
 CONFIG, MAP, CHAT = "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"
 
@@ -42,7 +42,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        found = json.loads(_text(path))
+        found = parsed(_text(path))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: is not JSON ({error})") from None
     if not isinstance(found, dict):
@@ -104,7 +104,7 @@ def renamed(backend: Backend, ids: Collection[int]) -> Backend:
         model["vocab"] = [[new(name), score] for name, score in model["vocab"]]
     if "merges" in model:
         merges = [(one, one.split(" ") if isinstance(one, str) else one) for one in model["merges"]]
-        model["merges"] = [one for one, halves in merges if "".join(halves) not in names]
+        model["merges"] = [one for one, halves in merges if names.keys().isdisjoint(["".join(halves), *halves])]
     if model.get("unk_token") in names:
         model["unk_token"] = new(model["unk_token"])
     flags = {"single_word": False, "lstrip": False, "rstrip": False}

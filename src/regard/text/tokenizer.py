@@ -229,6 +229,10 @@ class Tokenizer:
                 if any("\ud800" <= character <= "\udfff" for character in text):
                     raise UserError(f"text {number} holds half a surrogate pair: it is not valid Unicode") from None
             raise error
+        except Exception as error:
+            if type(error) is not Exception:  # what the library in Rust raises
+                raise
+            raise UserError(f"the tokenizer cannot cut a text into tokens ({_one_line(error)})") from None
         for place, encoding in enumerate(encodings):
             if self._suspicious(encoding.ids, texts[place]):
                 encodings[place] = self._safe.encode(ordinary(texts[place]), add_special_tokens=False)

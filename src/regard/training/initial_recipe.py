@@ -210,7 +210,7 @@ def _recipe(measured: Measured, wish: Wish, split: list[Path]) -> Recipe:
 
 def _absolute(spec: str) -> str:
     whole = Path(spec).expanduser()
-    parts = [spec] if whole.exists() else spec.split(",")
+    parts = [spec] if os.path.exists(whole) else spec.split(",")
     return ",".join(os.path.abspath(Path(part).expanduser()) for part in parts)
 
 

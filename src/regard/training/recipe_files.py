@@ -99,7 +99,7 @@ def _absolute_path(value: Any, base: Path) -> Any:
     if not isinstance(value, str) or not value or "://" in value:
         return value
     whole = base / Path(value).expanduser()
-    parts = [value] if whole.exists() or "," not in value else value.split(",")
+    parts = [value] if os.path.exists(whole) or "," not in value else value.split(",")
     return ",".join(os.path.abspath(base / Path(part.strip()).expanduser()) for part in parts)
 
 

@@ -144,8 +144,8 @@ def damage(folder: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return f"{FACTS} cannot be read ({error.__class__.__name__})"
     for name, digest in files.items():
-        path = folder / name
-        if not path.is_file():
+        path = folder / str(name)
+        if not os.path.isfile(path):  # unlike Path.is_file, of any name
             return f"{name} is missing"
         if _digest(path) != digest:
             return f"{name} is not what was written"

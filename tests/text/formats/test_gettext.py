@@ -107,6 +107,12 @@ def test_what_is_no_catalogue_is_refused() -> None:
         read(HEAD.replace("UTF-8", "ISO-8859-1") + BODY)
 
 
+def test_a_plural_form_without_a_plural_is_refused() -> None:
+    """Found by the fuzzer."""
+    with pytest.raises(UserError, match=r"has msgstr\[1\] without msgid_plural, for msgid 'a dog'"):
+        read('msgid "a dog"\nmsgstr[0] ""\nmsgstr[1] ""\n')
+
+
 def test_windows_line_ends_stay() -> None:
     text = (HEAD + BODY).replace("\n", "\r\n")
     document = read(text)

@@ -192,7 +192,10 @@ def read(text: str) -> Document:
         for name, (start, end) in entry.places.items():
             if not name.startswith("msgstr") or entry.fields[name] or not entry.fields.get("msgid"):
                 continue
-            source = entry.fields[_of_plural(name, forms) if "[" in name else "msgid"]
+            wanted = _of_plural(name, forms) if "[" in name else "msgid"
+            if wanted not in entry.fields:
+                raise UserError(f"the catalogue has {name} without {wanted}, for msgid {entry.fields['msgid'][:40]!r}")
+            source = entry.fields[wanted]
             if any(character.isalpha() for character in source):
                 found.append((Segment(start, end, source), (entry, name)))
     catalogue = Catalogue(text, [one for one, _ in found], read, KEEP)
