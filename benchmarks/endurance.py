@@ -48,8 +48,9 @@ def trained(place: Path, updates: int) -> tuple[list[Sample], Path]:
     before, every = loop.forward_backward, max(updates // 10, 1)
 
     def watched(run: Any, group: list[Any]) -> tuple[float, int]:
-        if run.progress.step % every == 0:
-            found.append(sample(run.progress.step))
+        done = run.progress.step
+        if done % every == 0 or done == updates - 1:  # what the end of a training loads to score and draw is no growth
+            found.append(sample(done + (done == updates - 1)))
         return before(run, group)
 
     loop.forward_backward = watched
@@ -57,7 +58,7 @@ def trained(place: Path, updates: int) -> tuple[list[Sample], Path]:
         loop.train(recipe, place / "run", bar=False)
     finally:
         loop.forward_backward = before
-    return [*found, sample(updates)], place / "run"
+    return found, place / "run"
 
 
 def translated(folder: Path, sentences: int) -> list[Sample]:
