@@ -2,8 +2,8 @@
 
 `python -m benchmarks decode MODEL`: the folder of a translator that transformers opens and CTranslate2 computes. A system is
 NAME[:VARIANT]@PROCESSESxTHREADS[/BATCH], such as regard:int8+shortlist@2x1 or ctranslate2:int8@1x2/4096; without BATCH,
---batch-tokens holds. Answers are scored, so that what a faster way costs is seen beside it; peaks of memory are those of the
-process that asks.
+--batch-tokens holds. Answers are scored, so that what a faster way costs is seen beside it; peaks of memory count
+the processes that it starts.
 """
 
 from __future__ import annotations

@@ -288,6 +288,9 @@ def test_pictures_that_unpack_to_billions_of_pixels(tmp_path: Path) -> None:
     refused(lambda: its.pixels(tmp_path / "a.png"), "cannot be opened")
     os.mkfifo(tmp_path / "pipe.png")
     refused(lambda: its.pixels(tmp_path / "pipe.png"), "is not a file")
+    narrow = Preparation.of(told | {"size": {"shortest_edge": 224}}, 3)
+    refused(lambda: narrow.pixels(image.new("L", (100_000, 1))), "would become 22400000×224; 12,000,000 pixels at most")
+    refused(lambda: Preparation.of(told | {"do_center_crop": True, "crop_size": 6000}, 3), "whole number from 1 to 2,048")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ import numpy as np
 from regard.errors import UserError
 
 PREPROCESSOR = "preprocessor_config.json"
-WIDEST, PIXELS = 65_536, 64_000_000
-"""The widest side that a model may ask for, and the most pixels of a picture: a small file may hold billions."""
+WIDEST, PIXELS, MADE = 2048, 64_000_000, 12_000_000
+"""The widest side that a model may ask for, and the most pixels of a picture that is read, and of one that is made of it: a
+small file may hold billions."""
 
 _IMPLEMENTED: dict[str, tuple[Any, ...]] = {"do_pad": (None, False)}
 
@@ -71,18 +72,23 @@ class Preparation:
             left, top = (picture.width - self.crop[1]) // 2, (picture.height - self.crop[0]) // 2
             picture = picture.crop((left, top, left + self.crop[1], top + self.crop[0]))
         values = np.asarray(picture, dtype=np.float32).reshape(picture.height, picture.width, self.channels)
-        values = values.transpose(2, 0, 1) * np.float32(self.scale)
+        values = np.array(values.transpose(2, 0, 1), dtype=np.float32, order="C")
+        values *= np.float32(self.scale)
         if self.mean is not None and self.std is not None:
             mean, std = (np.asarray(numbers, dtype=np.float32)[:, None, None] for numbers in (self.mean, self.std))
-            values = (values - mean) / std
-        return np.ascontiguousarray(values, dtype=np.float32)
+            values -= mean
+            values /= std
+        return values
 
     def _target(self, old: tuple[int, int]) -> tuple[int, int]:
         if isinstance(self.size, tuple):
             return self.size[1], self.size[0]
         short = min(old)
         assert self.size is not None
-        return (round(old[0] * self.size / short), round(old[1] * self.size / short))
+        wide, high = (round(side * self.size / short) for side in old)
+        if wide * high > MADE:
+            raise UserError(f"a picture of {old[0]}×{old[1]} would become {wide}×{high}; {MADE:,} pixels at most are made")
+        return wide, high
 
 
 def _size(size: Any, where: str) -> tuple[int, int] | int:
