@@ -217,6 +217,10 @@ def test_what_the_craft_gains_becomes_tables(bench: Any, language: str, head: st
         "constrained": kept,
         "time": {"median": 1.6, "min": 1.5, "max": 1.7},
     }
+    start = {"systems": {"regard --help": {"seconds": report["time"]}}, "after_torch": report["time"]}
+    lines = bench("start").table(start, language).splitlines()
+    assert lines[2] == "| `regard --help` | 1.60 s (1.50–1.70) | ≤ 0.3 s |"
+    assert len(lines) == 4
     lines = bench("constraints").table(report, language).splitlines()
     assert "99.5 %" in lines[2]
     assert "1.60 × (1.50–1.70)" in lines[-1]
