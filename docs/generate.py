@@ -228,21 +228,21 @@ def trials(language: str) -> str:
     told = {name: ROOT / "benchmarks" / "results" / f"{name}.json" for name in ("reliability", "fuzz", "endurance")}
     found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in told.items() if path.is_file()}
     body: list[list[str]] = []
+    comma, colon = (", ", ": ") if language == "en" else ("，", "：")
     if "reliability" in found:
         its = found["reliability"]
         failed = str(len(its["failures"]))
         body.append([say("trainings killed and resumed", language), f"{its['total']:,}", failed])
         cases = (f"{say(name, language)} {count}" for name, count in its["cases"].items())
-        compared = f"{say('resumed runs compared with unbroken ones', language)}: {', '.join(cases)}"
+        compared = f"{say('resumed runs compared with unbroken ones', language)}{colon}{comma.join(cases)}"
         body.append([compared, f"{its['chains']:,}", failed])
         body.append([say("checkpoints damaged between", language), f"{sum(its['damaged'].values()):,}", failed])
     if "fuzz" in found:
         every = found["fuzz"]["readers"].values()
         tries, drawn, mended = (sum(its[key] for its in every) for key in ("tries", "drawn", "mended"))
         crashes, minutes = str(sum(len(its["crashes"]) for its in every)), sum(its["seconds"] for its in every) / 60
-        files = (
-            f"{say('damaged and hostile files, readers', language)}: {len(every)}, {say('minutes', language)}: {minutes:.0f}"
-        )
+        of_files, of_minutes = (say(what, language) + colon for what in ("damaged and hostile files, readers", "minutes"))
+        files = f"{of_files}{len(every)}{comma}{of_minutes}{minutes:.0f}"
         body.append([files, f"{tries:,}", crashes])
         body.append([say("of them drawn by hypothesis", language), f"{drawn:,}", crashes])
         body.append([say("inputs that failed once and were tried again", language), f"{mended:,}", crashes])
@@ -251,7 +251,7 @@ def trials(language: str) -> str:
             first, last = (found["endurance"][what]["samples"][at] for at in (1, -1))
             memory = f"{first['megabytes']:.0f} → {last['megabytes']:.0f} MB"
             body.append(
-                [f"{say(name, language)}: {memory}", f"{last['done']:,}", str(int(found["endurance"][what]["grows"]))]
+                [f"{say(name, language)}{colon}{memory}", f"{last['done']:,}", str(int(found["endurance"][what]["grows"]))]
             )
     return table(["what was tried", "how often", "failed"], body or [[say("not measured yet", language), "", ""]], language)
 
