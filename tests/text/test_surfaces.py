@@ -90,12 +90,17 @@ def test_whole_words_alone(phrase, text, found) -> None:
 
 @pytest.mark.parametrize(("plan", "size"), [("bpe", 330), ("unigram", 340), ("characters", 60)])
 def test_ids_that_a_text_may_begin_in(plan, size) -> None:
-    """Those that end with a beginning of the text, or hold it."""
+    """Those that end with a beginning of the text, or hold it, where a word may begin."""
     lexicon = Lexicon(train_tokenizer(LINES, Plan(plan, vocab_size=size)))
     for body in ("hommes", "m", "(le", "足球"):
         data = body.encode()
         near = lexicon.touching(data)
-        begins = [data[:size] for size in range(1, len(data) + 1)]
-        needed = {n for n, text in enumerate(lexicon.texts) if data and (data in text or text.endswith(tuple(begins)))}
+        needed = {
+            n
+            for n, text in enumerate(lexicon.texts)
+            for at in range(len(text))
+            if (data.startswith(text[at:]) or text.startswith(data, at))
+            and (at == 0 or not joined(last_kind(text[:at]), first_kind(data)))
+        }
         assert needed == near
         assert lexicon.touching(data) is near
