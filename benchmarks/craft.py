@@ -105,6 +105,8 @@ def main(arguments: list[str]) -> int:
     about |= {"data": f"{options.data} {options.split}", "sentences": len(sources), "candidates": options.candidates}
     wanted = [name.strip() for name in options.systems.split(";") if name.strip()]
     every = systems(options, valid)
+    if unknown := [name for name in wanted if name not in every]:
+        its.error(f"--systems: no {', '.join(map(repr, unknown))}; there are {'; '.join(every)}")
     for name in wanted or every:
         run = every[name]
         began = time.perf_counter()
@@ -125,4 +127,4 @@ def main(arguments: list[str]) -> int:
         print(f"{name}: {line}  {seconds:.1f} s", file=sys.stderr, flush=True)
         if options.json:
             write_json(options.json, about | {"systems": rows})  # some systems take minutes: what is there stays
-    return told(about | {"systems": rows}, options.json)
+    return told(about | {"systems": rows}, "")

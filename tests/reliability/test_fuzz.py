@@ -158,5 +158,8 @@ def test_damaged_files_are_changed_too(name: str) -> None:
     """They were once the end of the fuzzer: zlib has an error of its own."""
     draw, text = random.Random(1), b"Two dogs are playing in the park.\n" * 40
     data = file_of(name, text, text) if name[2:] in ("gz", "xz", "zst") else json.dumps({"a": [1, 2]}).encode()
+    found = {data}
     for _ in range(2000):
         data = changed(name, data, draw)[:4000] or data
+        found.add(data)
+    assert len(found) > 1000

@@ -56,7 +56,7 @@ class Tracker:
         self.alone = options.method != "beam"
         self.rows: list[Stage | None] = [None if one is None else one.start() for one in rules]
         self.turned: list[bool] = [False] * len(self.rows)
-        self._ids: Tensor | None = None
+        self._words: Tensor | None = None
 
     def spread(self, sentences: Sequence[int]) -> None:
         """A row for each of these sentences. To be called before the first token."""
@@ -140,7 +140,7 @@ class Tracker:
         width, count, vocab = total.shape[1], best.shape[1], logits.shape[1]
         lists = [[] if stage is None else stage.advance for stage in self.rows]
         every, onward, given = _side_by_side(range(len(lists)), lists, logits.device)
-        more = torch.cat([first_of(logits)[:, None], self._kept(logits), onward], 1)
+        more = torch.cat([first_of(logits)[:, None], self._whole(logits), onward], 1)
         level = (total.flatten() - norm)[:, None]
         scores = logits.gather(1, more) + level
         scores[:, 2:].masked_fill_(~given, -math.inf)
@@ -172,7 +172,7 @@ class Tracker:
             log[rows] = logits[row, inside % vocab] - norm[row]
             best[rows] = (total.flatten()[row] + log[rows]).masked_fill(at < 0, -math.inf)
 
-    def _kept(self, logits: Tensor) -> Tensor:
+    def _whole(self, logits: Tensor) -> Tensor:
         """Int[R 1]: where a required phrase stands, the best token that does not go on with its word; elsewhere any."""
         found = torch.zeros(len(logits), 1, dtype=torch.long, device=logits.device)
         rows = [row for row, stage in enumerate(self.rows) if stage is not None and stage.stands]
@@ -183,10 +183,10 @@ class Tracker:
 
     def _outside(self, logits: Tensor) -> Tensor:
         """The ids of `Lexicon.outside`."""
-        if self._ids is None:
+        if self._words is None:
             stage = next(one for one in self.rows if one is not None)
-            self._ids = torch.tensor(stage.rules.lexicon.outside, dtype=torch.long, device=logits.device)
-        return self._ids
+            self._words = torch.tensor(stage.rules.lexicon.outside, dtype=torch.long, device=logits.device)
+        return self._words
 
     def _would_end(self, logits: Tensor, norm: Tensor) -> list[bool]:
         """Whether the model would end each row here: in a beam, if that is likelier than all else together."""

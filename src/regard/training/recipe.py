@@ -206,7 +206,6 @@ class _Sided(Protocol):
 def describe_model(recipe: Recipe, tokenizers: _Sided | None, given: Mapping[str, Any] | None = None) -> Description:
     """What the recipe's model is, with the vocabularies of these tokenizers (None for images) and what else the data
     decides (`given`: head, classes); UserError if its arguments do not fit."""
-
     from regard import models
 
     assert recipe.model.architecture is not None
