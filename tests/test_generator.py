@@ -37,6 +37,18 @@ def test_the_documented_story(stories: Generator, data_root: Path) -> None:
     assert -found.log_prob / 256 == pytest.approx(told["mean_nll_of_greedy_ids"], abs=1e-4)
 
 
+def test_the_documented_story_in_compiled_code(stories: Generator, data_root: Path) -> None:
+    pytest.importorskip("numba")
+    told = json.loads((data_root / "checkpoints" / "stories260K" / "expected.json").read_text("utf-8"))
+    its = regard.load(data_root / "checkpoints" / "stories260K").compile()
+    (found,) = its.generate([""], max_new_tokens=256, details=True)
+    assert found.text == told["greedy_text"]
+    assert -found.log_prob / 256 == pytest.approx(told["mean_nll_of_greedy_ids"], abs=1e-4)
+    drawn = {"sample": True, "seed": 2, "max_new_tokens": 12}
+    assert its.generate(PROMPTS, **drawn) == stories.generate(PROMPTS, **drawn)
+    assert "".join(its.stream(PROMPTS[1], max_new_tokens=12)) == stories.generate(PROMPTS[1:2], max_new_tokens=12)[0]
+
+
 @pytest.mark.parametrize("beams", [1, 3])
 def test_ids_equal_transformers(tiny: tuple[Generator, Path], beams: int) -> None:
     import transformers

@@ -23,7 +23,7 @@ ROWS = [
     {"layers", "batches", "checkpoints.rules", "checkpoints.formats"},
     {"architecture"},
     {"models"},
-    {"checkpoints", "decoding"},
+    {"checkpoints", "decoding", "compiled"},
     {"loaded", "documents", "translator", "ensemble", "generator", "classifier", "embedder", "filler", "loading"},
     {"inspection"},
     {"evaluation"},

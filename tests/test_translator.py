@@ -340,3 +340,25 @@ def test_texts_alone_cost_no_look_at_them(shared, monkeypatch):
     its.translate(["A <b>dog</b> ."], keep="tags")
     its.translate(TEXTS, require="chien", details=True)
     assert len(looked) == 2
+
+
+def test_compiled_code_translates_the_same(shared):
+    pytest.importorskip("numba")
+    its, plain = translator(shared), translator(shared)
+    assert its.compile() is its
+    for options in ({}, {"num_beams": 1}, {"num_beams": 3, "num_return": 2}, {"sample": True, "seed": 4}):
+        fast, slow = its.translate(TEXTS, details=True, **options), plain.translate(TEXTS, details=True, **options)
+        assert [one.text for one in fast] == [one.text for one in slow]
+        assert [one.score for one in fast] == pytest.approx([one.score for one in slow], abs=1e-5)
+        assert [len(one.alternatives) for one in fast] == [len(one.alternatives) for one in slow]
+    assert its.translate(TEXTS[:1], confidence=True) == plain.translate(TEXTS[:1], confidence=True)
+
+
+def test_compiled_code_without_numba_or_for_another_model(shared, separate, monkeypatch):
+    with pytest.raises(UserError, match="engine compiled: serves Transformers"):
+        Translator(rnn.describe(vocab_size=300, d_model=8, num_layers=1).build(), shared).compile()
+    monkeypatch.setitem(sys.modules, "numba", None)
+    for name in [name for name in sys.modules if name.startswith("regard.compiled")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(UserError, match=r"needs numba, which is not installed: pip install 'regard\[compiled\]'"):
+        translator(separate).compile()

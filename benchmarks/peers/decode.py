@@ -21,7 +21,8 @@ Answers = list[list[int]]
 
 
 def of_regard(its: argparse.Namespace, ids: Answers) -> Callable[[], Answers]:
-    """regard, fp32 or int8, with a shortlist or without, in one thread or several processes."""
+    """regard, fp32, int8 or in compiled code, with a shortlist or without, in one thread, several processes or, in compiled
+    code, several threads."""
     import torch
 
     from regard.decoding import Search
@@ -31,6 +32,8 @@ def of_regard(its: argparse.Namespace, ids: Answers) -> Callable[[], Answers]:
     torch.set_num_threads(its.threads)
     kinds = set(filter(None, its.variant.split("+")))
     translator = load(its.model, device="cpu", dtype="int8" if "int8" in kinds else "float32")
+    if "compiled" in kinds:
+        translator.compile()
     if "shortlist" in kinds:
         translator.use_shortlist(its.model)
     job = Job(Search(its.beams, max_length=MOST), *translator.marks(), its.batch_tokens, shortlist=translator.shortlist)

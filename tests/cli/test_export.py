@@ -53,13 +53,15 @@ def test_language_models_have_a_vocabulary(shared, tmp_path, capsys):
     assert len(json.loads((tmp_path / "out" / "vocabulary.json").read_text(encoding="utf-8"))) == size
 
 
-def test_translate_and_evaluate_in_ctranslate2(folder, tmp_path, capsys):
+def test_translate_and_evaluate_in_other_engines(folder, tmp_path, capsys):
     (tmp_path / "source").write_text("A dog runs .\nTwo men play football .\n", encoding="utf-8")
     (tmp_path / "want").write_text("Un chien court .\nDeux hommes jouent au football .\n", encoding="utf-8")
     found = {}
-    for engine in ("regard", "ctranslate2"):
+    pytest.importorskip("numba")
+    for engine in ("regard", "compiled", "ctranslate2"):
         line = ["translate", str(folder), "--input", str(tmp_path / "source"), "--num-beams", "3", "--max-length", "6"]
         more = ["--stopping", "first", "--n-best", "2", "--engine", engine]
+        more += ["--workers", "2"] if engine == "compiled" else []
         assert main([*line, *more]) == 0
         rows = [row.split(" ||| ") for row in capsys.readouterr().out.splitlines()]
         found[engine] = [(row[0], row[1], float(row[3])) for row in rows]
@@ -67,19 +69,19 @@ def test_translate_and_evaluate_in_ctranslate2(folder, tmp_path, capsys):
         document = tmp_path / f"{engine}.json"
         assert main([*line, "--metrics", "chrf,perplexity", "--engine", engine, "--json", str(document)]) == 0
         capsys.readouterr()
-    assert [row[:2] for row in found["regard"]] == [row[:2] for row in found["ctranslate2"]]
     assert len(found["regard"]) == 4
-    for one, other in zip(found["regard"], found["ctranslate2"], strict=True):
-        assert abs(one[2] - other[2]) < 1e-4
+    for name in ("compiled", "ctranslate2"):
+        assert [row[:2] for row in found["regard"]] == [row[:2] for row in found[name]]
+        assert [row[2] for row in found["regard"]] == pytest.approx([row[2] for row in found[name]], abs=1e-4)
     scores = [json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))["scores"] for name in found]
-    assert scores[0] == scores[1]
+    assert scores[0] == scores[1] == scores[2]
     assert list((tmp_path / "cache" / "ctranslate2").glob("*-float32/model.bin"))
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (["--engine", "tensorrt"], "engine tensorrt: is not known; known: regard, ctranslate2"),
+        (["--engine", "tensorrt"], "engine tensorrt: is not known; known: regard, compiled, ctranslate2"),
         (["--engine", "ctranslate2", "--sample"], "search option sample: CTranslate2 has none"),
     ],
 )

@@ -99,6 +99,7 @@ def test_a_chat_remembers_its_turns(folder: Path, capsysbinary: Any) -> None:
         (["a", "--system", "b"], "add --chat"),
         (["a", "--input", "b"], "not both"),
         (["a", "--stop", ""], "at least one character"),
+        (["a", "--engine", "tensorrt"], "engine tensorrt: is not known; known: regard, compiled"),
         (["a", "--num-beams", "1", "--n-best", "2"], "num_return"),
     ],
 )

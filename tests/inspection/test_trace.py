@@ -92,7 +92,10 @@ def test_damaged_ones_are_refused_in_one_line(trace: Trace, tmp_path: Path, name
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "is not a trace"), (b"{", "is not a trace"), (b"\xff", "is not a trace"), (b"[]", "schema is None")],
+    [
+        *((content, "is not a trace") for content in (b"", b"{", b"\xff", b'{"schema": "regard.trace/1", "\\ud800": 1}')),
+        (b"[]", "schema is None"),
+    ],
 )
 def test_files_of_something_else(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "a.json").write_bytes(content)

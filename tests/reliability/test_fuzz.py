@@ -30,13 +30,19 @@ def test_a_few_inputs_for_each_reader(name: str, tmp_path: Path) -> None:
     assert found.tries == 12
 
 
+ANYTHING = {"body", "checkpoint", "html", "markdown", "srt", "vtt"}
+"""Readers that need refuse nothing: any text is a document, a request is answered by a status, and where the newest
+checkpoint is damaged an older one is read."""
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(READERS))
 def test_many_inputs_for_each_reader(name: str, tmp_path: Path) -> None:
     found = fuzz(READERS[name], tmp_path / "place", random.Random(f"2 {name}"), seconds=20)
     assert found.crashes == {}
-    assert found.refused > 10
+    assert found.tries > 10
+    assert found.refused > 10 or name in ANYTHING
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -104,6 +104,8 @@ def test_tsv_by_number_by_name_and_by_edit(tmp_path: Path) -> None:
 def test_jsonl_in_its_usual_forms(tmp_path: Path, make) -> None:
     assert open_corpus(put(tmp_path / "a.jsonl", jsonl(make)), "en", "fr") == PAIRS
     assert open_corpus(put(tmp_path / "a.data", jsonl(make)), "en", "fr") == PAIRS
+    with pytest.raises(UserError, match=r"b\.jsonl:1: is not JSON .*surrogates not allowed"):
+        open_corpus(put(tmp_path / "b.jsonl", '{"en": "\\ud800", "fr": "a"}'), "en", "fr")
 
 
 @pytest.mark.parametrize("form", ["flat", "nested"])

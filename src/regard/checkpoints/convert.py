@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from regard.checkpoints.formats import words
 from regard.checkpoints.rules import Joined, Rule, Weights, take
 from regard.checkpoints.tensors import read_json
 from regard.errors import UserError
-from regard.files import read_plain
+from regard.files import parsed, read_plain
 from regard.layers.attention import Attention
 from regard.layers.block import Block
 from regard.layers.embeddings import Tokens
@@ -276,7 +275,7 @@ class _Found:
 def _listed(path: Path) -> list[str]:
     try:
         text = read_plain(path).decode("utf-8")  # not read_text, which takes a lone carriage return for the end of a line
-        tokens = json.loads(text) if path.suffix == ".json" else text.removesuffix("\n").split("\n")
+        tokens = parsed(text) if path.suffix == ".json" else text.removesuffix("\n").split("\n")
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from None
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):

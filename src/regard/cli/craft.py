@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -12,6 +11,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from regard.errors import UserError
+from regard.files import parsed
 
 More = Annotated[
     list[str] | None,
@@ -71,7 +71,7 @@ def reranked(translator: Any, path: str, device: str | None = None) -> Any:
     from regard.evaluation.rerank import Reranker
 
     try:
-        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        told = parsed(Path(path).read_text(encoding="utf-8"))
         version, models, weights, count = (told[key] for key in ("version", "models", "weights", "candidates"))
     except (ValueError, KeyError, TypeError, RecursionError):
         raise UserError(f"{path}: is not a file that regard rerank wrote") from None

@@ -75,7 +75,7 @@ def command(
     max_sentences: Annotated[int | None, Option(min=1, help="only the first so many sentences")] = None,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
     dtype: Annotated[str | None, Option(help="float32, bfloat16, float16, int8 (CPU); default: as stored")] = None,
-    engine: Annotated[str, Option(help="regard, ctranslate2, or with small weights ctranslate2:int8")] = "regard",
+    engine: Annotated[str, Option(help="regard, compiled, ctranslate2, or with small weights ctranslate2:int8")] = "regard",
     shortlist: Annotated[bool, Option("--shortlist", help="score likely tokens alone (see regard shortlist)")] = False,
     allow_empty: Annotated[bool, Option("--allow-empty", help="score empty references too, with a warning")] = False,
     calibrate: _Calibrate = None,

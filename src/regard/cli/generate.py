@@ -11,7 +11,10 @@ from typer import Argument, Option
 from regard.cli.streams import Writer, chunks, out
 from regard.errors import UserError
 
-PLACES = ("model", "prompt", "input", "output", "json", "jsonl", "chat", "system", "device", "dtype", "lookup", "draft")
+PLACES = (
+    *("model", "prompt", "input", "output", "json", "jsonl", "chat", "system"),
+    *("device", "dtype", "engine", "lookup", "draft"),
+)
 
 _Most = Annotated[
     int | None, Option("--max-new-tokens", "--max-length", min=1, help="most tokens of an answer; default: 128")
@@ -45,6 +48,7 @@ def command(
     batch_tokens: Annotated[int | None, Option(min=1, help="prompt tokens of a batch; changes speed, not answers")] = None,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
     dtype: Annotated[str | None, Option(help="float32, bfloat16, float16, int8 (CPU); default: as stored")] = None,
+    engine: Annotated[str, Option(help="regard, or compiled: the same answers, sooner (CPU, float32)")] = "regard",
     lookup: _Lookup = False,
     draft: Annotated[str | None, Option(help="guess ahead by this smaller model of the same vocabulary")] = None,
 ) -> None:
@@ -57,7 +61,7 @@ def command(
     prompts = chunks(prompt, input, "prompts")
     if system is not None and not chat:
         raise UserError("--system belongs to a conversation: add --chat")
-    generator = _load(model, device, dtype, options)
+    generator = _load(model, device, dtype, options, engine)
     generator.guess = _guess(lookup, draft, device, dtype, generator)
     with out(output) as file:
         writer = Writer(file, jsonl, json)
@@ -87,9 +91,11 @@ def _can_be_shown(writer: Writer, options: dict[str, Any]) -> bool:
     return not (writer.jsonl or writer.document is not None or several)
 
 
-def _load(model: str, device: str | None, dtype: str | None, options: dict[str, Any]) -> Any:
+def _load(model: str, device: str | None, dtype: str | None, options: dict[str, Any], engine: str) -> Any:
     from regard.decoding.options import search_options
 
+    if engine not in ("regard", "compiled"):
+        raise UserError(f"engine {engine}: is not known; known: regard, compiled")
     own = ("batch_tokens", "stop")
     search_options(None, **{name: value for name, value in options.items() if name not in own})
     from regard.generator import Generator
@@ -97,7 +103,8 @@ def _load(model: str, device: str | None, dtype: str | None, options: dict[str, 
     from regard.loading import load_as
 
     keep_memory()
-    return load_as(Generator, model, device, dtype)
+    generator = load_as(Generator, model, device, dtype)
+    return generator.compile() if engine == "compiled" else generator
 
 
 def _guess(lookup: bool, draft: str | None, device: str | None, dtype: str | None, generator: Any) -> Any:

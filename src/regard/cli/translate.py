@@ -120,7 +120,7 @@ def command(
     workers: Annotated[int, Option(min=0, help="processes of one thread each (CPU); 0: one a core")] = 1,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
     dtype: Annotated[str | None, Option(help="float32, bfloat16, float16, int8 (CPU); default: as stored")] = None,
-    engine: Annotated[str, Option(help="regard, ctranslate2, or with small weights ctranslate2:int8")] = "regard",
+    engine: Annotated[str, Option(help="regard, compiled, ctranslate2, or with small weights ctranslate2:int8")] = "regard",
     shortlist: Annotated[bool, Option("--shortlist", help="score likely tokens alone (see regard shortlist)")] = False,
     parts: _Parts = None,
 ) -> None:
@@ -225,7 +225,7 @@ def _load(named: dict[str, Any], options: dict[str, Any]) -> Any:
     if named["workers"] != 1:
         from regard.decoding.generate import Workers, cores
 
-        own = named["engine"] == "regard"
+        own = named["engine"] in ("regard", "compiled")
         options["workers"] = Workers(translator.model, named["workers"]) if own else named["workers"] or cores()
     return translator if named["rerank"] is None else reranked(translator, named["rerank"], named["device"])
 

@@ -35,7 +35,7 @@ class Continuation:
         ends: Collection[int],
         names: Sequence[tuple[int, int]] | None = None,
     ) -> None:
-        self.model, self.options, self.ends = model, options, sorted(ends)
+        self.model, self.options, self.ends, self.prompts = model, options, sorted(ends), prompts
         lengths, device = [len(prompt) for prompt in prompts], model.device
         self.layout = Layout.padded(lengths, left=True, device=device)
         width = max(lengths)
@@ -44,6 +44,7 @@ class Continuation:
         self.lines = torch.arange(len(prompts), device=device)
         self.written = torch.zeros(len(prompts), max(self.counts), dtype=torch.long, device=device)
         self.closed: set[int] = set()
+        self.fast = False  # in compiled code
         self.constraints = Constraints(options, self.ends[0] if self.ends else 0, None, device)
         names = [(row, 0) for row in range(len(prompts))] if names is None else names
         uniform = draws(options.seed, names, self.counts).to(device) if options.method == "sample" else None
@@ -57,8 +58,7 @@ class Continuation:
         state = None
         for step in range(max(self.counts)):
             with torch.inference_mode():
-                if state is None:
-                    state = self.model.start(None, self.tokens.shape[1] + max(self.counts) - 1)
+                state = self._start() if state is None else state
                 token, logs = self._step(state, step)
             rows, tokens = self.lines.tolist(), token.tolist()
             for row, number in zip(rows, tokens):
@@ -73,8 +73,15 @@ class Continuation:
                 token = token[open_]
             self.tokens = token[:, None]
 
+    def _start(self) -> Any:
+        room, twin = self.tokens.shape[1] + max(self.counts) - 1, getattr(self.model, "compiled", None)
+        if twin is None or not twin.alone():
+            return self.model.start(None, room)
+        self.fast = True
+        return twin.steps(self.prompts, room)
+
     def _step(self, state: Any, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        logits = self.model.step(self.tokens, state, self.layout)
+        logits = state.step(self.tokens) if self.fast else self.model.step(self.tokens, state, self.layout)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if step == 0 and bool(logits.isnan().any()):
             raise UserError("the model answers with NaN (not a number): its weights or its precision are broken")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -172,6 +172,9 @@ def _cut(source: Sequence[int], most: int, eos: int) -> Sequence[int]:
 
 def _answer(model: Any, job: Job, task: Task) -> list[list[Hypothesis]]:
     sources, prefix, numbers = task
+    fast = getattr(model, "compiled", None)
+    if fast is not None and job.tell is None and not job.given and fast.takes(job.options, prefix):
+        return fast.answers(sources, job.options, job.bos, job.eos, job.shortlist)
     lengths = [len(source) for source in sources]
     left = model.encoder is None
     ids = torch.full((len(sources), max(lengths)), job.eos, dtype=torch.long)
@@ -199,15 +202,19 @@ def _answer(model: Any, job: Job, task: Task) -> list[list[Hypothesis]]:
 
 class Workers:
     """Processes of one thread each that answer batches of a model on the CPU: many narrow ones are faster than one wide.
-    Each takes seconds to start, so they are kept until `close`. count: 0 for as many as there are cores. UserError: the
-    model is not on the CPU."""
+    Each takes seconds to start, so they are kept until `close`. Compiled code needs no more than threads of this process.
+    count: 0 for as many as there are cores. UserError: the model is not on the CPU."""
 
     def __init__(self, model: Any, count: int = 0) -> None:
         if model.device.type != "cpu":
             raise UserError(f"workers are for models on the CPU, this one is on {model.device}: leave them at 1")
-        spawn = torch.multiprocessing.get_context("spawn")
         self.count = count or cores()
-        self.pool = ProcessPoolExecutor(self.count, spawn, _begin, (model,))
+        self.pool: Executor
+        if getattr(model, "compiled", None) is not None:
+            self.pool, self._work = ThreadPoolExecutor(self.count), partial(_answer, model)
+        else:
+            spawn = torch.multiprocessing.get_context("spawn")
+            self.pool, self._work = ProcessPoolExecutor(self.count, spawn, _begin, (model,)), _work
         self.started = [self.pool.submit(int) for _ in range(self.count)]  # all start now, not each when it is first needed
 
     def wait(self) -> None:
@@ -217,7 +224,7 @@ class Workers:
 
     def answers(self, job: Job, tasks: Iterable[Task]) -> Iterator[list[list[Hypothesis]]]:
         """Those to each batch, in order."""
-        return self.pool.map(partial(_work, job), tasks)
+        return self.pool.map(partial(self._work, job), tasks)
 
     def close(self) -> None:
         """End the processes."""

@@ -76,7 +76,7 @@ def search(
         raise ValueError(f"{len(prefix)} prefixes for {rows} sentences")
     if rows == 0:
         return []
-    limits = _limits(model, layout, rows, options)
+    limits = limits_of(model, layout.lengths(rows).tolist(), options)
     constraints = Constraints.of(options, eos, prefix, limits, inputs.device)
     progress = None if tell is None else Progress(tell, rows, eos)
     with _in_use(model):
@@ -123,11 +123,11 @@ def _together(
     return beams.run()
 
 
-def _limits(model: Any, layout: Layout, rows: int, options: Search) -> list[int]:
-    """Most tokens to write for each sentence, the end mark counted."""
+def limits_of(model: Any, lengths: Sequence[int], options: Search) -> list[int]:
+    """Most tokens to write for sources or prompts of these lengths, the end mark counted."""
     limit = model.decoder.limit
     result = []
-    for row, length in enumerate(layout.lengths(rows).tolist()):
+    for row, length in enumerate(lengths):
         wanted = 2 * length + 50 if options.max_length is None else options.max_length
         if limit is not None:
             room = limit if model.encoder is not None else limit - length + 1

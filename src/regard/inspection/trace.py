@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from regard.errors import UserError
-from regard.files import read_plain, write_text
+from regard.files import parsed, read_plain, write_text
 from regard.inspection.blocks import Block, Value, softmax
 from regard.inspection.values import (
     Alignment,
@@ -188,7 +188,7 @@ class Trace(Value):
 
         try:
             text = read_plain(Path(path), LARGEST).decode("utf-8")
-            document = json.loads(unpacked(text) if text.lstrip().startswith("<") else text)
+            document = parsed(unpacked(text) if text.lstrip().startswith("<") else text)
         except OSError as error:
             raise UserError(f"{path}: cannot be read ({error.strerror})") from None
         except (ValueError, RecursionError) as error:

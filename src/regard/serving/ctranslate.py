@@ -21,7 +21,7 @@ from regard.text.download import cache_root
 from regard.translator import Translator
 
 NAME = "ctranslate2"
-ENGINES = ("regard", NAME, *(f"{NAME}:{kind}" for kind in QUANTIZATIONS))
+ENGINES = ("regard", "compiled", NAME, *(f"{NAME}:{kind}" for kind in QUANTIZATIONS))
 OTHERWISE = (
     "length_form", "coverage_penalty", "repetition_penalty", "no_repeat_ngram_size", "min_length", "sample",
     "num_beam_groups", "diversity_penalty",
@@ -39,6 +39,8 @@ def engine(name: str) -> Callable[[Translator], Translator]:
         raise UserError(f"engine {name}: is not known; known: {', '.join(ENGINES)}")
     if name == "regard":
         return lambda translator: translator
+    if name == "compiled":
+        return Translator.compile
     ctranslate2()
     return partial(ExportedTranslator, quantization=name.partition(":")[2] or None)
 

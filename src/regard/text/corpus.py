@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
+from regard.files import parsed
 from regard.text.lines import base_name, read_lines
 
 __all__ = ["Pair", "PairFiles", "Table", "open_corpus", "read_lines", "read_pairs", "resolve"]
@@ -181,7 +181,7 @@ def _jsonl(path: Path, source: str, target: str) -> Iterator[Pair]:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = parsed(line)
         except (ValueError, RecursionError) as error:  # nested without end
             raise UserError(f"{path}:{number}: is not JSON ({error}); JSONL has one object a line") from None
         yield Pair(*_sides(record, source, target, f"{path}:{number}"), number)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
-from regard.files import read_plain, write_text
+from regard.files import parsed, read_plain, write_text
 from regard.text.bounds import HOLES
 from regard.text.specials import CONFIG, read_config
 from regard.text.template import edged_template
@@ -232,7 +232,7 @@ def _bytes(path: Path) -> bytes:
 
 def _read(path: Path) -> dict[str, int]:
     try:
-        found = json.loads(_bytes(path).decode("utf-8"))
+        found = parsed(_bytes(path).decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: is not JSON ({error})") from None
     if not isinstance(found, dict) or not found or not all(type(number) is int for number in found.values()):

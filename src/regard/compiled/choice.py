@@ -1,0 +1,194 @@
+"""What a step of a search decides, in compiled code: the best extensions of each sentence, its answers, when it is over."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.compiled.kernels import ORDER, Floats, Ints, exponential, jit
+
+BLOCK = 32
+"""Logits that are looked at together: in most blocks none is large enough."""
+
+
+class Aim(NamedTuple):
+    """What is looked for. far: no bound is too far for an answer to be waited for. first_token: -1 for none."""
+
+    beams: int
+    penalty: float
+    gnmt: bool
+    first: bool
+    far: bool
+    min_length: int
+    first_token: int
+    eos: int
+
+
+class Head(NamedTuple):
+    """From hidden vectors to logits. suppressed: ids that are never written."""
+
+    weight: Floats
+    bias: Floats
+    scale: float
+    suppressed: Ints
+
+
+class Found(NamedTuple):
+    """Finished hypotheses of each sentence, best first: score and log-probability Float[S K], number of tokens Int[S K],
+    the tokens and their log-probabilities [S K T], and how many there are Int[S]."""
+
+    score: NDArray[np.float64]
+    total: NDArray[np.float64]
+    size: Ints
+    ids: Ints
+    logs: Floats
+    count: Ints
+
+
+class Rows(NamedTuple):
+    """Running hypotheses, those of a sentence next to each other: sentence, log-probability, tokens written and their
+    log-probabilities, slots of the cache that hold their past."""
+
+    sentence: Ints
+    total: NDArray[np.float64]
+    ids: Ints
+    logs: Floats
+    past: Ints
+
+
+class Best(NamedTuple):
+    """The best extensions of a sentence, best first."""
+
+    value: NDArray[np.float64]
+    row: Ints
+    token: Ints
+    log: NDArray[np.float64]
+
+
+def _largest(x: Floats) -> float:
+    """Of numbers among which there is no NaN; else, any."""
+    top = np.float32(-np.inf)
+    for i in range(len(x)):
+        top = max(top, x[i])
+    return top
+
+
+largest = jit(_largest, ORDER | {"nnan"})
+
+
+@jit
+def norm_of(logits: Floats) -> float:
+    """The logarithm of the sum of exponentials; NaN if a logit is."""
+    top, total, check = largest(logits), np.float32(0), np.float32(0)
+    for i in range(len(logits)):
+        total += exponential(logits[i] - top)
+        check += logits[i]
+    return math.nan if math.isnan(check) else float(top) + math.log(float(total))
+
+
+@jit
+def narrow(logits: Floats, norm: float, step: int, head: Head, aim: Aim) -> None:
+    """Take away what may not be written now; probabilities of the rest stay."""
+    for one in head.suppressed:
+        logits[one] = -np.inf
+    if step < aim.min_length:
+        logits[aim.eos] = -np.inf
+    if step == 0 and aim.first_token >= 0:
+        logits[:] = -np.inf
+        logits[aim.first_token] = norm  # so that its log-probability is 0
+
+
+@jit
+def insert(best: Best, count: int, value: float, row: int, token: int, log: float) -> int:
+    """Put an extension among the best, after its equals, if it is good enough; how many there are now."""
+    most = len(best.value)
+    if count == most and not value > best.value[most - 1]:
+        return count
+    place = min(count, most - 1)
+    while place > 0 and value > best.value[place - 1]:
+        best.value[place], best.row[place] = best.value[place - 1], best.row[place - 1]
+        best.token[place], best.log[place] = best.token[place - 1], best.log[place - 1]
+        place -= 1
+    best.value[place], best.row[place], best.token[place], best.log[place] = value, row, token, log
+    return min(count + 1, most)
+
+
+@jit
+def extend(logits: Floats, norm: float, total: float, row: int, best: Best, count: int) -> int:
+    """Put the extensions of a row among the best of its sentence; how many there are now."""
+    most, least = len(best.value), np.float32(-np.inf)
+    for begin in range(0, len(logits), BLOCK):
+        end, hits = min(begin + BLOCK, len(logits)), np.int32(0)
+        if count == most:  # a little less, as the sum is rounded
+            least = np.float32(best.value[most - 1] - total + norm - 1e-4)
+        for token in range(begin, end):
+            hits += np.int32(logits[token] >= least)
+        if hits:
+            for token in range(begin, end):
+                if logits[token] >= least and logits[token] > -np.inf:
+                    log = logits[token] - norm
+                    count = insert(best, count, total + log, row, token, log)
+    return count
+
+
+@jit
+def penalty_of(length: int, aim: Aim) -> float:
+    """What the log-probability of an answer of so many tokens is divided by."""
+    return ((5 + length) / 6 if aim.gnmt else float(length)) ** aim.penalty
+
+
+@jit
+def collect(best: Best, place: int, rows: Rows, step: int, aim: Aim, found: Found, sentence: int) -> None:
+    """An extension is an answer: among those of its sentence, if it is good enough."""
+    score, most = best.value[place] / penalty_of(step + 1, aim), found.score.shape[1]
+    count = found.count[sentence]
+    if count == most and not score > found.score[sentence, most - 1]:
+        return
+    at = min(count, most - 1)
+    while at > 0 and score > found.score[sentence, at - 1]:
+        found.score[sentence, at], found.total[sentence, at] = found.score[sentence, at - 1], found.total[sentence, at - 1]
+        found.size[sentence, at] = found.size[sentence, at - 1]
+        found.ids[sentence, at], found.logs[sentence, at] = found.ids[sentence, at - 1], found.logs[sentence, at - 1]
+        at -= 1
+    found.score[sentence, at], found.total[sentence, at] = score, best.value[place]
+    found.size[sentence, at] = step + 1
+    found.ids[sentence, at, :step] = rows.ids[best.row[place], :step]
+    found.logs[sentence, at, :step] = rows.logs[best.row[place], :step]
+    found.ids[sentence, at, step], found.logs[sentence, at, step] = best.token[place], best.log[place]
+    found.count[sentence] = min(count + 1, most)
+
+
+@jit
+def over(sentence: int, running: float, step: int, limit: int, aim: Aim, found: Found) -> bool:
+    """Whether no running hypothesis, the best of which has this log-probability, can better the answers."""
+    if found.count[sentence] < found.score.shape[1]:
+        return False
+    if aim.first:
+        return True
+    return running / penalty_of(limit if aim.far else step + 1, aim) <= found.score[sentence, found.score.shape[1] - 1]
+
+
+@jit
+def choose(rows: Rows, begin: int, end: int, logits: Floats, head: Head, step: int, aim: Aim, best: Best) -> int:
+    """The best extensions of the rows of a sentence: how many; -1 if a logit is NaN."""
+    count = 0
+    for row in range(begin, end):
+        norm = norm_of(logits[row])
+        if math.isnan(norm):
+            return -1
+        narrow(logits[row], norm, step, head, aim)
+        count = extend(logits[row], norm, rows.total[row], row, best, count)
+    return count
+
+
+@jit
+def go_on(rows: Rows, best: Best, place: int, new: Rows, at: int, step: int, columns: int) -> None:
+    """Row `at` of the next step: an extension of one of this."""
+    row = best.row[place]
+    new.sentence[at], new.total[at] = rows.sentence[row], best.value[place]
+    new.ids[at, :step], new.logs[at, :step] = rows.ids[row, :step], rows.logs[row, :step]
+    new.ids[at, step], new.logs[at, step] = best.token[place], best.log[place]
+    new.past[at, :columns] = rows.past[row, :columns]

@@ -1,0 +1,207 @@
+"""Arithmetic in compiled code, by numba, in single precision: products of few rows, norms, activations, attention of a row.
+
+A step of a small model takes PyTorch some thirty calls a layer, each of which lasts longer than what it computes. Compiled
+code has no calls to pay for, so plain loops are enough.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.layers.feedforward import ACTIVATIONS
+from regard.text.download import cache_root
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+
+KINDS = tuple(ACTIVATIONS)
+"""Activations by their numbers."""
+RELU, GELU, GELU_TANH, SILU, TANH = range(len(KINDS))
+ORDER = {"reassoc", "contract", "nsz", "arcp"}
+"""Freedoms of the compiler: NaN and infinity keep their meaning, the order of sums is its own."""
+
+
+_SOURCES = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+PLACE = str(cache_root().parent / "compiled" / hashlib.sha256(_SOURCES).hexdigest()[:16])
+"""Where compiled code is kept."""
+
+
+def jit(function: Callable[..., Any], free: set[str] = ORDER) -> Any:
+    """Compile a function at its first call, or load what was compiled before. numba looks at a function's own file alone to
+    tell whether it has changed, so what it keeps stands in a folder named after all files of this one."""
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, PLACE  # pyright: ignore
+    try:
+        return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=free)(function)
+    finally:
+        numba.config.CACHE_DIR = before  # pyright: ignore
+
+
+@jit
+def linear(x: Floats, rows: int, weight: Floats, bias: Floats, y: Floats) -> None:
+    """y[r] = weight · x[r] + bias. Eight sums at once: two rows beside four outputs is what fits into registers."""
+    outputs, inputs = weight.shape
+    whole = outputs - outputs % 4
+    for o in range(0, whole, 4):
+        r, c0, c1, c2, c3 = 0, bias[o], bias[o + 1], bias[o + 2], bias[o + 3]
+        while r + 1 < rows:
+            a0, a1, a2, a3, b0, b1, b2, b3 = c0, c1, c2, c3, c0, c1, c2, c3
+            for i in range(inputs):
+                u, v = x[r, i], x[r + 1, i]
+                w0, w1, w2, w3 = weight[o, i], weight[o + 1, i], weight[o + 2, i], weight[o + 3, i]
+                a0 += u * w0
+                a1 += u * w1
+                a2 += u * w2
+                a3 += u * w3
+                b0 += v * w0
+                b1 += v * w1
+                b2 += v * w2
+                b3 += v * w3
+            y[r, o], y[r, o + 1], y[r, o + 2], y[r, o + 3] = a0, a1, a2, a3
+            r += 1
+            y[r, o], y[r, o + 1], y[r, o + 2], y[r, o + 3] = b0, b1, b2, b3
+            r += 1
+        if r < rows:
+            a0, a1, a2, a3 = c0, c1, c2, c3
+            for i in range(inputs):
+                u = x[r, i]
+                a0 += u * weight[o, i]
+                a1 += u * weight[o + 1, i]
+                a2 += u * weight[o + 2, i]
+                a3 += u * weight[o + 3, i]
+            y[r, o], y[r, o + 1], y[r, o + 2], y[r, o + 3] = a0, a1, a2, a3
+    for o in range(whole, outputs):
+        for r in range(rows):
+            total = bias[o]
+            for i in range(inputs):
+                total += x[r, i] * weight[o, i]
+            y[r, o] = total
+
+
+@jit
+def exponential(x: np.float32) -> np.float32:
+    """e^x to the last digits of single precision, in steps that the compiler makes of eight numbers at once."""
+    x = min(max(x, np.float32(-87.0)), np.float32(88.0))
+    biased = np.int32(x * np.float32(1.44269504088896341) + np.float32(127.5))  # positive, so that cutting rounds down
+    n = np.float32(biased) - np.float32(127)
+    r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
+    p = np.float32(1.9875691500e-4) * r + np.float32(1.3981999507e-3)
+    p = p * r + np.float32(8.3334519073e-3)
+    p = p * r + np.float32(4.1665795894e-2)
+    p = p * r + np.float32(1.6666665459e-1)
+    p = p * r + np.float32(5.0000001201e-1)
+    return (p * r * r + r + np.float32(1)) * np.int32(biased << 23).view(np.float32)
+
+
+@jit
+def normalise(x: Floats, rows: int, norm: Floats, eps: float, rms: bool, y: Floats) -> None:
+    """Each row of mean 0 and variance 1, times gain, plus shift; rms: of mean square 1, times gain."""
+    width = x.shape[1]
+    for r in range(rows):
+        mean = np.float32(0)
+        if not rms:
+            for i in range(width):
+                mean += x[r, i]
+            mean /= np.float32(width)
+        square = np.float32(0)
+        for i in range(width):
+            square += (x[r, i] - mean) * (x[r, i] - mean)
+        factor = np.float32(1.0 / math.sqrt(square / width + eps))
+        for i in range(width):
+            y[r, i] = (x[r, i] - mean) * factor * norm[0, i] + norm[1, i]
+
+
+@jit
+def activate(x: np.float32, kind: int) -> np.float32:
+    """One number through the activation of that number in KINDS."""
+    one, half = np.float32(1), np.float32(0.5)
+    if kind == RELU:
+        return max(x, np.float32(0))
+    if kind == GELU:
+        return half * x * (one + np.float32(math.erf(x * np.float32(0.7071067811865476))))
+    if kind == GELU_TANH:
+        inside = np.float32(0.7978845608028654) * (x + np.float32(0.044715) * x * x * x)
+        return half * x * (one + np.float32(math.tanh(inside)))
+    if kind == SILU:
+        return x / (one + exponential(-x))
+    return np.float32(math.tanh(x))
+
+
+@jit
+def scores(q: Floats, slots: Ints, count: int, keys: Floats, g: int, odds: Floats) -> None:
+    """One head's q[d] times the keys in the first `count` slots, of which its own begin at column g."""
+    j, zero = 0, np.float32(0)
+    while j + 3 < count:
+        k0, k1, k2, k3 = keys[slots[j]], keys[slots[j + 1]], keys[slots[j + 2]], keys[slots[j + 3]]
+        s0, s1, s2, s3 = zero, zero, zero, zero
+        for i in range(len(q)):
+            s0 += q[i] * k0[g + i]
+            s1 += q[i] * k1[g + i]
+            s2 += q[i] * k2[g + i]
+            s3 += q[i] * k3[g + i]
+        odds[j], odds[j + 1], odds[j + 2], odds[j + 3] = s0, s1, s2, s3
+        j += 4
+    while j < count:
+        k0, s0 = keys[slots[j]], zero
+        for i in range(len(q)):
+            s0 += q[i] * k0[g + i]
+        odds[j] = s0
+        j += 1
+
+
+@jit
+def mix(odds: Floats, slots: Ints, count: int, values: Floats, g: int, y: Floats) -> None:
+    """One head's sum y[d] of the values, each times its weight."""
+    j = 0
+    for i in range(len(y)):
+        y[i] = np.float32(0)
+    while j + 3 < count:
+        v0, v1, v2, v3 = values[slots[j]], values[slots[j + 1]], values[slots[j + 2]], values[slots[j + 3]]
+        w0, w1, w2, w3 = odds[j], odds[j + 1], odds[j + 2], odds[j + 3]
+        for i in range(len(y)):
+            y[i] += w0 * v0[g + i] + w1 * v1[g + i] + w2 * v2[g + i] + w3 * v3[g + i]
+        j += 4
+    while j < count:
+        v0, w0 = values[slots[j]], odds[j]
+        for i in range(len(y)):
+            y[i] += w0 * v0[g + i]
+        j += 1
+
+
+@jit
+def attend(q: Floats, slots: Ints, count: int, keys: Floats, values: Floats, form: Any, y: Floats) -> None:
+    """What the heads of one row q[H·d] say of the keys and values in the first `count` slots: y[H·d]."""
+    share, width, scale = form.heads // form.groups, form.width, np.float32(form.scale)
+    odds = np.empty(count, np.float32)
+    for h in range(form.heads):
+        at, g = h * width, h // share * width
+        scores(q[at : at + width], slots, count, keys, g, odds)
+        top = np.float32(-np.inf)
+        for j in range(count):
+            odds[j] *= scale
+            top = max(top, odds[j])
+        total = np.float32(0)
+        for j in range(count):
+            odds[j] = exponential(odds[j] - top)
+            total += odds[j]
+        for j in range(count):
+            odds[j] /= total
+        mix(odds, slots, count, values, g, y[at : at + width])
+
+
+@jit
+def turn(x: Floats, heads: int, width: int, cosine: Floats, sine: Floats) -> None:
+    """Queries or keys x[heads·d] of one row, each pair (i, i + w/2) of a head's first w numbers by its angle, in place."""
+    half = len(cosine) // 2
+    for h in range(heads):
+        for i in range(half):
+            one, other = x[h * width + i], x[h * width + half + i]
+            x[h * width + i] = one * cosine[i] - other * sine[i]
+            x[h * width + half + i] = other * cosine[half + i] + one * sine[half + i]
