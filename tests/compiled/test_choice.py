@@ -23,12 +23,13 @@ def aim(**more: float) -> Aim:
 
 
 def test_the_norm_of_logits() -> None:
-    x = np.random.default_rng(1).standard_normal(77).astype(np.float32) * 20
-    assert norm_of(x) == pytest.approx(float(torch.from_numpy(x).double().logsumexp(0)), rel=1e-6)
-    x[5] = -np.inf
-    assert math.isfinite(norm_of(x))
-    x[76] = np.nan
-    assert math.isnan(norm_of(x))
+    x = np.random.default_rng(1).standard_normal((2, 77)).astype(np.float32) * 20
+    assert norm_of(x, 1) == pytest.approx(float(torch.from_numpy(x[1]).double().logsumexp(0)), rel=1e-6)
+    x[1, 5] = -np.inf
+    assert math.isfinite(norm_of(x, 1))
+    x[1, 76] = np.nan
+    assert math.isnan(norm_of(x, 1))
+    assert math.isfinite(norm_of(x, 0))
 
 
 def test_the_best_extensions_of_all_rows_the_first_among_equals() -> None:
@@ -37,7 +38,7 @@ def test_the_best_extensions_of_all_rows_the_first_among_equals() -> None:
     norms, totals = rng.standard_normal(3).round(1), rng.standard_normal(3).round(1)
     count = 0
     for row in range(3):
-        count = extend(logits[row], norms[row], totals[row], row, its, count)
+        count = extend(logits, row, norms[row], totals[row], its, count)
     values = totals[:, None] + (logits - norms[:, None])
     order = np.argsort(-values.ravel(), kind="stable")[:6]
     assert count == 6
@@ -46,9 +47,9 @@ def test_the_best_extensions_of_all_rows_the_first_among_equals() -> None:
 
 
 def test_fewer_extensions_than_places() -> None:
-    its, logits = best(6), np.full(40, -np.inf, np.float32)
-    logits[[3, 39]] = 1.0, 2.0
-    assert extend(logits, 0.0, 0.0, 0, its, 0) == 2
+    its, logits = best(6), np.full((1, 40), -np.inf, np.float32)
+    logits[0, [3, 39]] = 1.0, 2.0
+    assert extend(logits, 0, 0.0, 0.0, its, 0) == 2
     assert its.token[:2].tolist() == [39, 3]
     assert insert(its, 2, 1.0, 9, 9, 1.0) == 3
     assert its.row[:3].tolist() == [0, 0, 9], "after its equal"

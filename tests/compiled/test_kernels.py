@@ -63,21 +63,25 @@ def test_activations(name: str) -> None:
 def test_attention_of_a_row_over_slots(groups: int, count: int) -> None:
     heads, width = 4, 6
     form = Form(heads, groups, width, 0.3, 1e-5, 1.0, 0.0, 0, *[False] * 7)
-    q, keys, values = drawn(heads * width), drawn(20, groups * width), drawn(20, groups * width)
-    slots, y = np.random.default_rng(1).permutation(20).astype(np.int32), np.empty(heads * width, np.float32)
-    attend(q, slots, count, keys, values, form, y)
-    k, v = (torch.from_numpy(of[slots[:count]]).view(count, groups, width).transpose(0, 1) for of in (keys, values))
-    asked = torch.from_numpy(q).view(heads, 1, width)
+    q, keys, values = drawn(3, heads * width + 5), drawn(20, groups * width), drawn(20, groups * width)
+    slots, y = np.random.default_rng(1).permutation(20).astype(np.int32), np.zeros((3, heads * width), np.float32)
+    attend(q, 1, slots, 2, count, keys, values, form, y)
+    k, v = (torch.from_numpy(of[slots[2 : 2 + count]]).view(count, groups, width).transpose(0, 1) for of in (keys, values))
+    asked = torch.from_numpy(q[1, : heads * width]).view(heads, 1, width)
     want = F.scaled_dot_product_attention(asked[None], k[None], v[None], scale=0.3, enable_gqa=True)
-    torch.testing.assert_close(torch.from_numpy(y), want.flatten())
+    torch.testing.assert_close(torch.from_numpy(y[1]), want.flatten())
+    assert not y[[0, 2]].any()
 
 
 @pytest.mark.parametrize("width", [4, 6])
 def test_turning(width: int) -> None:
-    x, angle = drawn(3 * 6), np.tile(drawn(width // 2), 2)
-    want = turned(torch.from_numpy(x.copy()).view(1, 3, 1, 6), *(torch.from_numpy(f(angle)) for f in (np.cos, np.sin)))
-    turn(x, 3, 6, np.cos(angle), np.sin(angle))
-    torch.testing.assert_close(torch.from_numpy(x), want.flatten())
+    x, angle = drawn(2, 2 + 3 * 6), np.tile(drawn(4, width // 2), 2)
+    given, angles = torch.from_numpy(x.copy()), (np.cos(angle), np.sin(angle))
+    want = turned(given[1, 2:].view(1, 3, 1, 6), *(torch.from_numpy(one[3]) for one in angles))
+    turn(x, 1, 2, 3, 6, angles, 3)
+    torch.testing.assert_close(torch.from_numpy(x[1, 2:]), want.flatten())
+    assert (x[0] == given[0].numpy()).all()
+    assert (x[1, :2] == given[1, :2].numpy()).all()
 
 
 def test_what_is_compiled_is_kept_under_the_name_of_its_source() -> None:

@@ -124,14 +124,15 @@ def look_back(
     keys, values = caches.keys[layer], caches.values[layer]
     for r in range(rows):
         if form.turns:
-            cosine, sine = tables.cosine[at.position[r]], tables.sine[at.position[r]]
-            turn(qkv[r, :inside], form.heads, form.width, cosine, sine)
-            turn(qkv[r, inside : inside + shared], form.groups, form.width, cosine, sine)
-        keys[at.slot[r]] = qkv[r, inside : inside + shared]
-        values[at.slot[r]] = qkv[r, inside + shared :]
+            turn(qkv, r, 0, form.heads, form.width, (tables.cosine, tables.sine), at.position[r])
+            turn(qkv, r, inside, form.groups, form.width, (tables.cosine, tables.sine), at.position[r])
+        for i in range(shared):
+            keys[at.slot[r], i] = qkv[r, inside + i]
+            values[at.slot[r], i] = qkv[r, inside + shared + i]
     found = np.empty((rows, inside), np.float32)
+    slots, columns = at.past.ravel(), at.past.shape[1]
     for r in range(rows):
-        attend(qkv[r], at.past[r], at.count[r], keys, values, form, found[r])
+        attend(qkv, r, slots, r * columns, at.count[r], keys, values, form, found)
     linear(found, rows, weights.output[layer], weights.output_bias[layer], y)
 
 
@@ -143,10 +144,10 @@ def look_across(
     inside = form.heads * form.width
     q, found = np.empty((rows, inside), np.float32), np.empty((rows, inside), np.float32)
     linear(x, rows, weights.q[layer], weights.q_bias[layer], q)
+    keys, values = caches.across_keys[layer], caches.across_values[layer]
+    slots = np.arange(len(keys)).astype(np.int32)
     for r in range(rows):
-        first, count = at.first[r], at.length[r]
-        slots = np.arange(first, first + count).astype(np.int32)
-        attend(q[r], slots, count, caches.across_keys[layer], caches.across_values[layer], form, found[r])
+        attend(q, r, slots, at.first[r], at.length[r], keys, values, form, found)
     linear(found, rows, weights.cross_output[layer], weights.cross_output_bias[layer], y)
 
 

@@ -68,11 +68,11 @@ class Best(NamedTuple):
     log: NDArray[np.float64]
 
 
-def _largest(x: Floats) -> float:
-    """Of numbers among which there is no NaN; else, any."""
+def _largest(x: Floats, row: int) -> float:
+    """Of a row of numbers among which there is no NaN; else, any."""
     top = np.float32(-np.inf)
-    for i in range(len(x)):
-        top = max(top, x[i])
+    for i in range(x.shape[1]):
+        top = max(top, x[row, i])
     return top
 
 
@@ -80,25 +80,26 @@ largest = jit(_largest, ORDER | {"nnan"})
 
 
 @jit
-def norm_of(logits: Floats) -> float:
-    """The logarithm of the sum of exponentials; NaN if a logit is."""
-    top, total, check = largest(logits), np.float32(0), np.float32(0)
-    for i in range(len(logits)):
-        total += exponential(logits[i] - top)
-        check += logits[i]
+def norm_of(logits: Floats, row: int) -> float:
+    """The logarithm of the sum of a row's exponentials; NaN if a logit is."""
+    top, total, check = largest(logits, row), np.float32(0), np.float32(0)
+    for i in range(logits.shape[1]):
+        total += exponential(logits[row, i] - top)
+        check += logits[row, i]
     return math.nan if math.isnan(check) else float(top) + math.log(float(total))
 
 
 @jit
-def narrow(logits: Floats, norm: float, step: int, head: Head, aim: Aim) -> None:
+def narrow(logits: Floats, row: int, norm: float, step: int, head: Head, aim: Aim) -> None:
     """Take away what may not be written now; probabilities of the rest stay."""
     for one in head.suppressed:
-        logits[one] = -np.inf
+        logits[row, one] = -np.inf
     if step < aim.min_length:
-        logits[aim.eos] = -np.inf
+        logits[row, aim.eos] = -np.inf
     if step == 0 and aim.first_token >= 0:
-        logits[:] = -np.inf
-        logits[aim.first_token] = norm  # so that its log-probability is 0
+        for i in range(logits.shape[1]):
+            logits[row, i] = -np.inf
+        logits[row, aim.first_token] = norm  # so that its log-probability is 0
 
 
 @jit
@@ -117,19 +118,19 @@ def insert(best: Best, count: int, value: float, row: int, token: int, log: floa
 
 
 @jit
-def extend(logits: Floats, norm: float, total: float, row: int, best: Best, count: int) -> int:
+def extend(logits: Floats, row: int, norm: float, total: float, best: Best, count: int) -> int:
     """Put the extensions of a row among the best of its sentence; how many there are now."""
-    most, least = len(best.value), np.float32(-np.inf)
-    for begin in range(0, len(logits), BLOCK):
-        end, hits = min(begin + BLOCK, len(logits)), np.int32(0)
+    most, least, size = len(best.value), np.float32(-np.inf), logits.shape[1]
+    for begin in range(0, size, BLOCK):
+        end, hits = min(begin + BLOCK, size), np.int32(0)
         if count == most:  # a little less, as the sum is rounded
             least = np.float32(best.value[most - 1] - total + norm - 1e-4)
         for token in range(begin, end):
-            hits += np.int32(logits[token] >= least)
+            hits += np.int32(logits[row, token] >= least)
         if hits:
             for token in range(begin, end):
-                if logits[token] >= least and logits[token] > -np.inf:
-                    log = logits[token] - norm
+                if logits[row, token] >= least and logits[row, token] > -np.inf:
+                    log = logits[row, token] - norm
                     count = insert(best, count, total + log, row, token, log)
     return count
 
@@ -151,12 +152,15 @@ def collect(best: Best, place: int, rows: Rows, step: int, aim: Aim, found: Foun
     while at > 0 and score > found.score[sentence, at - 1]:
         found.score[sentence, at], found.total[sentence, at] = found.score[sentence, at - 1], found.total[sentence, at - 1]
         found.size[sentence, at] = found.size[sentence, at - 1]
-        found.ids[sentence, at], found.logs[sentence, at] = found.ids[sentence, at - 1], found.logs[sentence, at - 1]
+        for i in range(found.size[sentence, at]):
+            found.ids[sentence, at, i] = found.ids[sentence, at - 1, i]
+            found.logs[sentence, at, i] = found.logs[sentence, at - 1, i]
         at -= 1
     found.score[sentence, at], found.total[sentence, at] = score, best.value[place]
     found.size[sentence, at] = step + 1
-    found.ids[sentence, at, :step] = rows.ids[best.row[place], :step]
-    found.logs[sentence, at, :step] = rows.logs[best.row[place], :step]
+    for i in range(step):
+        found.ids[sentence, at, i] = rows.ids[best.row[place], i]
+        found.logs[sentence, at, i] = rows.logs[best.row[place], i]
     found.ids[sentence, at, step], found.logs[sentence, at, step] = best.token[place], best.log[place]
     found.count[sentence] = min(count + 1, most)
 
@@ -176,11 +180,11 @@ def choose(rows: Rows, begin: int, end: int, logits: Floats, head: Head, step: i
     """The best extensions of the rows of a sentence: how many; -1 if a logit is NaN."""
     count = 0
     for row in range(begin, end):
-        norm = norm_of(logits[row])
+        norm = norm_of(logits, row)
         if math.isnan(norm):
             return -1
-        narrow(logits[row], norm, step, head, aim)
-        count = extend(logits[row], norm, rows.total[row], row, best, count)
+        narrow(logits, row, norm, step, head, aim)
+        count = extend(logits, row, norm, rows.total[row], best, count)
     return count
 
 
@@ -189,6 +193,8 @@ def go_on(rows: Rows, best: Best, place: int, new: Rows, at: int, step: int, col
     """Row `at` of the next step: an extension of one of this."""
     row = best.row[place]
     new.sentence[at], new.total[at] = rows.sentence[row], best.value[place]
-    new.ids[at, :step], new.logs[at, :step] = rows.ids[row, :step], rows.logs[row, :step]
+    for i in range(step):
+        new.ids[at, i], new.logs[at, i] = rows.ids[row, i], rows.logs[row, i]
     new.ids[at, step], new.logs[at, step] = best.token[place], best.log[place]
-    new.past[at, :columns] = rows.past[row, :columns]
+    for i in range(columns):
+        new.past[at, i] = rows.past[row, i]

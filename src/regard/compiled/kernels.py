@@ -134,74 +134,95 @@ def activate(x: np.float32, kind: int) -> np.float32:
     return np.float32(math.tanh(x))
 
 
+# Inner loops here run over indices that begin with 0: others may be negative for all that the compiler knows, and then count
+# from the end as in Python; it would take numbers one by one.
+
+
 @jit
-def scores(q: Floats, slots: Ints, count: int, keys: Floats, g: int, odds: Floats) -> None:
-    """One head's q[d] times the keys in the first `count` slots, of which its own begin at column g."""
-    j, zero = 0, np.float32(0)
+def scores(q: Floats, slots: Ints, first: int, count: int, keys: Floats, key: int, odds: Floats) -> None:
+    """A query q[d] times the keys in `count` slots from `first` on; the keys of its head begin at column `key`."""
+    j, zero, width = 0, np.float32(0), len(q)
+    end = key + width
     while j + 3 < count:
-        k0, k1, k2, k3 = keys[slots[j]], keys[slots[j + 1]], keys[slots[j + 2]], keys[slots[j + 3]]
+        k = first + j
+        k0, k1 = keys[slots[k], key:end], keys[slots[k + 1], key:end]
+        k2, k3 = keys[slots[k + 2], key:end], keys[slots[k + 3], key:end]
         s0, s1, s2, s3 = zero, zero, zero, zero
-        for i in range(len(q)):
-            s0 += q[i] * k0[g + i]
-            s1 += q[i] * k1[g + i]
-            s2 += q[i] * k2[g + i]
-            s3 += q[i] * k3[g + i]
+        for i in range(width):
+            s0 += q[i] * k0[i]
+            s1 += q[i] * k1[i]
+            s2 += q[i] * k2[i]
+            s3 += q[i] * k3[i]
         odds[j], odds[j + 1], odds[j + 2], odds[j + 3] = s0, s1, s2, s3
         j += 4
     while j < count:
-        k0, s0 = keys[slots[j]], zero
-        for i in range(len(q)):
-            s0 += q[i] * k0[g + i]
+        k0, s0 = keys[slots[first + j], key:end], zero
+        for i in range(width):
+            s0 += q[i] * k0[i]
         odds[j] = s0
         j += 1
 
 
 @jit
-def mix(odds: Floats, slots: Ints, count: int, values: Floats, g: int, y: Floats) -> None:
-    """One head's sum y[d] of the values, each times its weight."""
-    j = 0
+def mix(odds: Floats, slots: Ints, first: int, count: int, values: Floats, value: int, y: Floats) -> None:
+    """The sum y[d] of the values in these slots, each times its weight; those of the head begin at column `value`."""
+    j, end = 0, value + len(y)
     for i in range(len(y)):
         y[i] = np.float32(0)
     while j + 3 < count:
-        v0, v1, v2, v3 = values[slots[j]], values[slots[j + 1]], values[slots[j + 2]], values[slots[j + 3]]
+        k = first + j
+        v0, v1 = values[slots[k], value:end], values[slots[k + 1], value:end]
+        v2, v3 = values[slots[k + 2], value:end], values[slots[k + 3], value:end]
         w0, w1, w2, w3 = odds[j], odds[j + 1], odds[j + 2], odds[j + 3]
         for i in range(len(y)):
-            y[i] += w0 * v0[g + i] + w1 * v1[g + i] + w2 * v2[g + i] + w3 * v3[g + i]
+            y[i] += w0 * v0[i] + w1 * v1[i] + w2 * v2[i] + w3 * v3[i]
         j += 4
     while j < count:
-        v0, w0 = values[slots[j]], odds[j]
+        v0, w0 = values[slots[first + j], value:end], odds[j]
         for i in range(len(y)):
-            y[i] += w0 * v0[g + i]
+            y[i] += w0 * v0[i]
         j += 1
 
 
 @jit
-def attend(q: Floats, slots: Ints, count: int, keys: Floats, values: Floats, form: Any, y: Floats) -> None:
-    """What the heads of one row q[H·d] say of the keys and values in the first `count` slots: y[H·d]."""
-    share, width, scale = form.heads // form.groups, form.width, np.float32(form.scale)
-    odds = np.empty(count, np.float32)
-    for h in range(form.heads):
-        at, g = h * width, h // share * width
-        scores(q[at : at + width], slots, count, keys, g, odds)
-        top = np.float32(-np.inf)
-        for j in range(count):
-            odds[j] *= scale
-            top = max(top, odds[j])
-        total = np.float32(0)
-        for j in range(count):
-            odds[j] = exponential(odds[j] - top)
-            total += odds[j]
-        for j in range(count):
-            odds[j] /= total
-        mix(odds, slots, count, values, g, y[at : at + width])
+def weigh(odds: Floats, scale: np.float32) -> None:
+    """Softmax of scores times `scale`, in place."""
+    top, total = np.float32(-np.inf), np.float32(0)
+    for j in range(len(odds)):
+        odds[j] *= scale
+        top = max(top, odds[j])
+    for j in range(len(odds)):
+        odds[j] = exponential(odds[j] - top)
+        total += odds[j]
+    part = np.float32(1) / total
+    for j in range(len(odds)):
+        odds[j] *= part
 
 
 @jit
-def turn(x: Floats, heads: int, width: int, cosine: Floats, sine: Floats) -> None:
-    """Queries or keys x[heads·d] of one row, each pair (i, i + w/2) of a head's first w numbers by its angle, in place."""
-    half = len(cosine) // 2
+def attend(
+    q: Floats, row: int, slots: Ints, first: int, count: int, keys: Floats, values: Floats, form: Any, y: Floats
+) -> None:
+    """What the heads of one row of queries Float[R H·d] say of the keys and values in `count` slots, from `first` on: a row
+    of y Float[R H·d]."""
+    share, width, scale = form.heads // form.groups, form.width, np.float32(form.scale)
+    odds = np.empty(count, np.float32)
+    for h in range(form.heads):
+        at, key = h * width, h // share * width
+        scores(q[row, at : at + width], slots, first, count, keys, key, odds)
+        weigh(odds, scale)
+        mix(odds, slots, first, count, values, key, y[row, at : at + width])
+
+
+@jit
+def turn(x: Floats, row: int, at: int, heads: int, width: int, angles: tuple[Floats, Floats], position: int) -> None:
+    """Queries or keys of one row, from column `at` on, each pair (i, i + w/2) of a head's first w numbers by its angle, in
+    place. angles: tables of cosines and sines."""
+    cosine, sine = angles
+    half = cosine.shape[1] // 2
     for h in range(heads):
         for i in range(half):
-            one, other = x[h * width + i], x[h * width + half + i]
-            x[h * width + i] = one * cosine[i] - other * sine[i]
-            x[h * width + half + i] = other * cosine[half + i] + one * sine[half + i]
+            left = at + h * width + i
+            one, other = x[row, left], x[row, left + half]
+            x[row, left] = one * cosine[position, i] - other * sine[position, i]
+            x[row, left + half] = other * cosine[position, half + i] + one * sine[position, half + i]

@@ -71,7 +71,10 @@ def roomier(caches: Caches, slots: int) -> Caches:
         return caches
     keys = np.empty((layers, max(slots, 2 * filled), width), np.float32)
     values = np.empty_like(keys)
-    keys[:, :filled], values[:, :filled] = caches.keys, caches.values
+    for layer in range(layers):
+        for slot in range(filled):
+            for i in range(width):
+                keys[layer, slot, i], values[layer, slot, i] = caches.keys[layer, slot, i], caches.values[layer, slot, i]
     return Caches(keys, values, caches.across_keys, caches.across_values)
 
 

@@ -43,12 +43,13 @@ class Compiled:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._modules = list(model.modules())
+        self._hooks = [its for one in model.modules() for its in (one._forward_hooks, one._forward_pre_hooks)]
         self._make()
 
     def _make(self) -> None:
         its, head = self._model, self._model.head
         self._encoder = None if its.encoder is None else Parts.of(its.encoder)
+        self._parameters = [one for one in its.parameters() if not one.is_inference()]
         self._decoder, self._mark = Parts.of(its.decoder), self._now()
         assert self._decoder is not None
         weight = head.project.weight.detach().numpy()
@@ -73,7 +74,7 @@ class Compiled:
             self._make()
 
     def _now(self) -> int:
-        return sum(its._version for its in self._model.parameters() if not its.is_inference())
+        return sum(its._version for its in self._parameters)
 
     def takes(self, options: Search, prefix: Sequence[Sequence[int] | Demand]) -> bool:
         """Whether it does what these options ask, and nobody looks on; else the slow twin does."""
@@ -86,7 +87,7 @@ class Compiled:
 
     def alone(self) -> bool:
         """Whether nobody looks on."""
-        return not any(its._forward_hooks or its._forward_pre_hooks for its in self._modules)
+        return not any(self._hooks)
 
     def steps(self, prompts: Sequence[Sequence[int]], room: int) -> Steps:
         """What writes after these prompts, token by token. room: most tokens of a row, prompt and answer."""
