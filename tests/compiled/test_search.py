@@ -39,7 +39,7 @@ def test_where_prompts_stand() -> None:
     at = begin(group(), rows)
     assert at.token.tolist() == [7, 8, 4, 5, 6]
     assert at.position.tolist() == [0, 1, 0, 1, 2]
-    assert [row[:n] for row, n in zip(at.past.tolist(), at.count, strict=True)] == [[0], [0, 1], [2], [2, 3], [2, 3, 4]]
+    assert [row[:n] for row, n in zip(at.past.tolist(), at.seen, strict=True)] == [[0], [0, 1], [2], [2, 3], [2, 3, 4]]
     assert (at.first.tolist(), at.length.tolist()) == ([0, 0, 9, 9, 9], [9, 9, 2, 2, 2])
     assert rows.past[:2, :3].tolist() == [[0, 1, 0], [2, 3, 4]]
 

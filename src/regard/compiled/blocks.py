@@ -67,7 +67,7 @@ class Places(NamedTuple):
     position: Ints
     slot: Ints
     past: Ints
-    count: Ints
+    seen: Ints
     first: Ints
     length: Ints
 
@@ -132,7 +132,7 @@ def look_back(
     found = np.empty((rows, inside), np.float32)
     slots, columns = at.past.ravel(), at.past.shape[1]
     for r in range(rows):
-        attend(qkv, r, slots, r * columns, at.count[r], keys, values, form, found)
+        attend(qkv, r, slots, r * columns, at.seen[r], keys, values, form, found)
     linear(found, rows, weights.output[layer], weights.output_bias[layer], y)
 
 

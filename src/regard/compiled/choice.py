@@ -45,7 +45,7 @@ class Found(NamedTuple):
     size: Ints
     ids: Ints
     logs: Floats
-    count: Ints
+    done: Ints
 
 
 class Rows(NamedTuple):
@@ -68,7 +68,7 @@ class Best(NamedTuple):
     log: NDArray[np.float64]
 
 
-def _largest(x: Floats, row: int) -> float:
+def _largest(x: Floats, row: int) -> np.float32:
     """Of a row of numbers among which there is no NaN; else, any."""
     top = np.float32(-np.inf)
     for i in range(x.shape[1]):
@@ -145,7 +145,7 @@ def penalty_of(length: int, aim: Aim) -> float:
 def collect(best: Best, place: int, rows: Rows, step: int, aim: Aim, found: Found, sentence: int) -> None:
     """An extension is an answer: among those of its sentence, if it is good enough."""
     score, most = best.value[place] / penalty_of(step + 1, aim), found.score.shape[1]
-    count = found.count[sentence]
+    count = found.done[sentence]
     if count == most and not score > found.score[sentence, most - 1]:
         return
     at = min(count, most - 1)
@@ -162,13 +162,13 @@ def collect(best: Best, place: int, rows: Rows, step: int, aim: Aim, found: Foun
         found.ids[sentence, at, i] = rows.ids[best.row[place], i]
         found.logs[sentence, at, i] = rows.logs[best.row[place], i]
     found.ids[sentence, at, step], found.logs[sentence, at, step] = best.token[place], best.log[place]
-    found.count[sentence] = min(count + 1, most)
+    found.done[sentence] = min(count + 1, most)
 
 
 @jit
 def over(sentence: int, running: float, step: int, limit: int, aim: Aim, found: Found) -> bool:
     """Whether no running hypothesis, the best of which has this log-probability, can better the answers."""
-    if found.count[sentence] < found.score.shape[1]:
+    if found.done[sentence] < found.score.shape[1]:
         return False
     if aim.first:
         return True

@@ -104,6 +104,7 @@ def _array(tensor: Tensor) -> Floats:
 
 
 def _weights(stack: Any) -> Weights:
+    """In the order of the fields of Weights."""
     blocks = list(stack.blocks)
 
     def norm(layer: Any) -> Tensor:
@@ -127,7 +128,7 @@ def _weights(stack: Any) -> Weights:
         across = [norms("cross_norm")]
         for name in ("q", "kv", "output"):
             across += matrices([getattr(one, name) for one in crosses])
-    return Weights(
+    made: list[Floats] = [
         *(_array(stack.embed.tokens.weight), _array(norm(stack.embed.norm)), norms("attention_norm")),
         *matrices([block.attention.qkv for block in blocks]),
         *matrices([block.attention.output for block in blocks]),
@@ -136,4 +137,5 @@ def _weights(stack: Any) -> Weights:
         *matrices([block.feedforward.expand for block in blocks]),
         *matrices([block.feedforward.contract for block in blocks]),
         _array(norm(stack.last_norm)),
-    )
+    ]
+    return Weights(*made)

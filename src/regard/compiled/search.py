@@ -112,7 +112,7 @@ def begin(group: Group, rows: Rows) -> Places:
     for s in range(len(group.lengths)):
         start, rows.sentence[s] = token, s
         for i in range(group.lengths[s]):
-            at.token[token], at.position[token], at.count[token] = group.prompts[s, i], i, i + 1
+            at.token[token], at.position[token], at.seen[token] = group.prompts[s, i], i, i + 1
             at.first[token], at.length[token] = group.first[s], group.source[s]
             rows.past[s, i] = token
             for j in range(i + 1):

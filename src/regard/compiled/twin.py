@@ -129,7 +129,7 @@ class Compiled:
         size = max(1, ROWS // beams)
         for at in range(0, len(inputs), size):
             found = self._answer(written._replace(head=head), inputs[at : at + size], limits[at : at + size], aim, bos)
-            answers += [_hypotheses(found, s, eos, options.num_return) for s in range(len(found.count))]
+            answers += [_hypotheses(found, s, eos, options.num_return) for s in range(len(found.done))]
         return answers
 
     def _answer(self, written: Written, inputs: Sequence[Sequence[int]], limits: Sequence[int], aim: Aim, bos: int) -> Found:
@@ -167,7 +167,7 @@ def flat(inputs: Sequence[Sequence[int]]) -> list[int]:
 
 def _hypotheses(found: Found, sentence: int, eos: int, count: int) -> list[Hypothesis]:
     made = []
-    for place in range(min(count, int(found.count[sentence]))):
+    for place in range(min(count, int(found.done[sentence]))):
         size = int(found.size[sentence, place])
         ids, logs = found.ids[sentence, place, :size].tolist(), found.logs[sentence, place, :size].tolist()
         score, total, finished = float(found.score[sentence, place]), float(found.total[sentence, place]), ids[-1] == eos
