@@ -40,9 +40,10 @@ def main(arguments: list[str]) -> int:
             told = ["--system", name, "--task", task, "--shape", json.dumps(shape)]
             return lambda: call(python, WORKER, *told, "--updates", str(updates), "--warm", str(options.warm))
 
-        systems = {"regard": system("regard", sys.executable), "transformers": system("transformers", python)}
+        ours = ["regard"] if task == "train" else ["regard:compiled", "regard"]
+        systems = {name: system(name, sys.executable) for name in ours} | {"transformers": system("transformers", python)}
         found = in_turns(systems, options.rounds, "target")
-        made: dict[str, Any] = {"systems": figures(found), "ratios": ratios(found, "target")}
+        made: dict[str, Any] = {"systems": figures(found), "ratios": {name: ratios(found, "target", name) for name in ours}}
         if task == "train":
             flops = flops_per_token(shape)
             for name, runs in found.items():

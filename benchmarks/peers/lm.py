@@ -104,12 +104,18 @@ def main() -> None:
     its = parser.parse_args()
     torch.manual_seed(1)
     shape = json.loads(its.shape)
-    if its.system == "regard":
+    if its.system.startswith("regard"):
         from regard.layers.memory import keep_memory
 
         keep_memory()
-    model = {"regard": of_regard, "transformers": of_transformers}[its.system](shape)
-    print(json.dumps({"train": train, "generate": generate}[its.task](its.system, model, its, shape)))
+    name, _, variant = its.system.partition(":")
+    model = {"regard": of_regard, "transformers": of_transformers}[name](shape)
+    if variant == "compiled":
+        from regard.compiled.twin import Compiled
+
+        torch.set_num_threads(1)
+        model.compiled = Compiled.of(model)
+    print(json.dumps({"train": train, "generate": generate}[its.task](name, model, its, shape)))
 
 
 if __name__ == "__main__":

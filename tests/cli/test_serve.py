@@ -151,6 +151,9 @@ def test_settings_reach_the_server(
     assert (service.engine.limits.seconds, service.engine.limits.beams, service.engine.limits.batch_tokens) == (7, 3, 99)
     assert (list(service.engine.models), seen["path"], seen["proxies"]) == (["other"], "/tr", "10.0.0.1")
     assert re.search(r"serving other at http://127\.0\.0\.1:\d+/tr\n", capsys.readouterr().err)
-    assert cli.main(["serve", str(folder), "--device", "cpu", "--port", "0", "--host", "0.0.0.0"]) == 0
+    assert service.engine.models["other"].loaded.model.compiled is None
+    options = ["--engine", "compiled"] if importlib.util.find_spec("numba") else []
+    assert cli.main(["serve", str(folder), "--device", "cpu", "--port", "0", "--host", "0.0.0.0", *options]) == 0
+    assert (seen["service"].engine.models[folder.name].loaded.model.compiled is None) == ("compiled" not in options)
     assert seen["service"].hosts is None
     assert "anybody who reaches this address may use it" in capsys.readouterr().err

@@ -3,6 +3,7 @@ all architectures: `tests/contract/test_compiled.py`."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,3 +144,15 @@ def test_other_models_are_refused(name: str) -> None:
     its = models.find(name).describe(**sizes, **({} if name == "rnn" else {"d_ff": 32, "num_heads": 4})).build()
     with pytest.raises(UserError, match=r"engine compiled: serves Transformers .* use the engine regard"):
         Compiled.of(its)
+
+
+def test_who_compiles_for_the_first_time_is_told(
+    build: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(compiled, "PLACE", str(tmp_path / "nowhere"))
+    Compiled.of(build())
+    assert "compiling for this machine: about a minute, once" in caplog.text
+    caplog.clear()
+    monkeypatch.setattr(compiled, "PLACE", str(tmp_path))
+    Compiled.of(build())
+    assert not caplog.text

@@ -78,6 +78,20 @@ def test_folders_joined_by_a_plus_are_an_ensemble(tmp_path: Path, translator: An
     assert both.loaded.translate(texts) == odd.loaded.translate(texts) == translator.translate(texts)
 
 
+def test_models_in_compiled_code(tmp_path: Path, translator: Any) -> None:
+    pytest.importorskip("numba")
+    for name in ("one", "two"):
+        translator.save(tmp_path / name)
+    [served] = open_models([str(tmp_path / "one")], "cpu", None, "compiled")
+    assert served.loaded.model.compiled is not None
+    texts = ["a dog", "the cat sees"]
+    assert served.loaded.translate(texts) == translator.translate(texts)
+    with pytest.raises(UserError, match="engine compiled: serves Transformers"):
+        open_models([f"{tmp_path / 'one'}+{tmp_path / 'two'}"], "cpu", None, "compiled")
+    with pytest.raises(UserError, match="engine gpu: is not known; known: regard, compiled"):
+        open_models([str(tmp_path / "one")], "cpu", None, "gpu")
+
+
 def archives(folder: Path) -> list[Path]:
     """Archives whose members lead outside."""
     with zipfile.ZipFile(folder / "model.zip", "w") as file:

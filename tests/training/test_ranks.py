@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+from datetime import timedelta
+
 import pytest
 import torch
 
@@ -20,6 +23,19 @@ def test_alone_there_is_nobody_to_ask() -> None:
     assert ranks.spread([], lambda some: [1 / 0]) == []
     ranks.wait()
     ranks.leave()
+
+
+def test_whoever_finds_nobody_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    about = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    for name, value in about.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(ranks, "MEETING", timedelta(seconds=1))
+    with pytest.raises(UserError, match="the processes did not find each other in 0:00:01: start them anew"):
+        ranks.join(cpu=True)
+    assert ranks.world() == 1
 
 
 def test_more_processes_than_gpus_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,7 @@ def command(
     grace: Annotated[float, Option(help="seconds that open requests have to end when the server stops")] = 20.0,
     device: Annotated[str | None, Option(help="cpu, cuda, cuda:1 …; default: the GPU if there is one")] = None,
     dtype: Annotated[str | None, Option(help="float32, bfloat16, float16, int8 (CPU); default: as stored")] = None,
+    engine: Annotated[str, Option(help="regard, or compiled: the same answers, sooner (CPU, float32)")] = "regard",
 ) -> None:
     """Serve models in the dialects of LibreTranslate, DeepL and OpenAI, and in regard's own, until Ctrl-C or SIGTERM.
 
@@ -82,7 +83,8 @@ def _serve(given: dict[str, Any]) -> None:
     # what the translator warns of is part of the answers
     quiet = heard("regard.translator", logging.ERROR)
     with heard("regard.serving", logging.INFO), quiet, listen(host, given["port"]) as listening:
-        engine = Engine(open_models(given["model"], given["device"], given["dtype"]), limits, given["workers"])
+        models = open_models(*(given[name] for name in ("model", "device", "dtype", "engine")))
+        engine = Engine(models, limits, given["workers"])
         address = f"http://{'[' + host + ']' if ':' in host else host}:{listening.getsockname()[1]}{path}"
         listening.listen(1024)  # whoever comes from now on is answered
         _say(f"serving {', '.join(engine.models)} at {address}")

@@ -1,18 +1,20 @@
 """A model's twin in compiled code: the fast way through a model and its search, on a CPU in single precision.
 
-Needs the extra `compiled`; the first use on a machine compiles for half a minute, and what is compiled is kept.
+Needs the extra `compiled`; the first use on a machine compiles for about a minute, and what is compiled is kept.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from regard.compiled.choice import Aim, Found, Head
-from regard.compiled.kernels import Floats
+from regard.compiled.kernels import PLACE, Floats
 from regard.compiled.parts import Parts
 from regard.compiled.search import Group, Half, encode, look
 from regard.compiled.steps import Steps
@@ -22,6 +24,8 @@ from regard.decoding.search import BROKEN, limits_of
 from regard.decoding.shortlist import Shortening, Shortlist
 from regard.errors import UserError
 from regard.layers.heads import TokenHead
+
+log = logging.getLogger("regard.compiled")
 
 ROWS = 32
 """Hypotheses that are read at once: as many as keep their logits near the processor, and enough to share each weight."""
@@ -59,15 +63,22 @@ class Compiled:
 
     @classmethod
     def of(cls, model: Any) -> Compiled:
-        """UserError: the model has parts that the compiled code does not know."""
+        """That of a model, with its code compiled or loaded. UserError: the model has parts that this does not know."""
         halves = [half for half in (getattr(model, "encoder", None), getattr(model, "decoder", None)) if half is not None]
-        known = getattr(model, "decoder", None) is not None and type(model.head) is TokenHead
+        known = getattr(model, "decoder", None) is not None and type(getattr(model, "head", None)) is TokenHead
         if not known or any(Parts.of(half) is None for half in halves):
             raise UserError(
                 "engine compiled: serves Transformers in float32 on the CPU whose tokens see all tokens, or all before them,"
                 " with absolute or rotary positions; use the engine regard"
             )
-        return cls(model)
+        if not Path(PLACE).is_dir():
+            log.warning("compiling for this machine: about a minute, once; kept in %s", PLACE)
+        made = cls(model)
+        if made._encoder is None:
+            made.steps([[0]], 1).step(torch.zeros(1, 1, dtype=torch.long))
+        else:
+            made.answers([[0]], Search(num_beams=1, max_length=1), 0, 0)
+        return made
 
     def _fresh(self) -> None:
         if self._mark != self._now():

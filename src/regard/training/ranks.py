@@ -19,6 +19,8 @@ from regard.errors import UserError
 T = TypeVar("T")
 U = TypeVar("U")
 
+MEETING = timedelta(minutes=5)
+"""How long they try to find each other. Now and then, after one was killed at its start, they never would."""
 PATIENCE = timedelta(hours=6)
 """How long ranks wait for each other: as long as one may prepare data. A rank that dies is noticed at once by torchrun."""
 
@@ -29,7 +31,8 @@ def started() -> bool:
 
 
 def join(cpu: bool = False) -> None:
-    """Join the processes that torchrun started, each with a GPU of its own unless `cpu`; nothing without torchrun."""
+    """Join the processes that torchrun started, each with a GPU of its own unless `cpu`; nothing without torchrun.
+    UserError: they do not find each other."""
     if not started() or distributed.is_initialized():
         return
     gpu = torch.cuda.is_available() and not cpu
@@ -38,7 +41,12 @@ def join(cpu: bool = False) -> None:
         if own >= torch.cuda.device_count():
             raise UserError(f"{torch.cuda.device_count()} GPUs are too few for process {own + 1}: lower --nproc-per-node")
         torch.cuda.set_device(own)
-    distributed.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", timeout=PATIENCE)
+    try:
+        distributed.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", timeout=MEETING)
+    except RuntimeError as error:
+        what = " ".join(str(error).split())[:200]
+        raise UserError(f"the processes did not find each other in {MEETING}: start them anew ({what})") from None
+    distributed.distributed_c10d._set_pg_timeout(PATIENCE)
 
 
 def leave() -> None:
