@@ -19,7 +19,7 @@ from regard.errors import UserError
 T = TypeVar("T")
 U = TypeVar("U")
 
-MEETING = timedelta(minutes=5)
+MEETING = timedelta(minutes=2)
 """How long they try to find each other. Now and then, after one was killed at its start, they never would."""
 PATIENCE = timedelta(hours=6)
 """How long ranks wait for each other: as long as one may prepare data. A rank that dies is noticed at once by torchrun."""
