@@ -20,12 +20,12 @@ from benchmarks.measure import Run, call, figures, in_turns, machine, parser, ra
 
 WORKER = Path(__file__).parent / "peers" / "decode.py"
 SYSTEMS = (
-    "regard@2x1,regard:int8@2x1,regard:shortlist@2x1,transformers@1x2,"
+    "regard:compiled@2x1,regard:compiled+shortlist@2x1,regard@2x1/2048,transformers@1x2,"
     "ctranslate2:float32@2x1,ctranslate2:float32@1x2,ctranslate2:int8@2x1"
 )
 ONE = (
-    "regard@1x1,regard@1x2,regard:int8@1x1,transformers@1x2,"
-    "ctranslate2:float32@1x1,ctranslate2:float32@1x2,ctranslate2:int8@1x1"
+    "regard:compiled@1x1,regard@1x1,transformers@1x2,ctranslate2:float32@1x1,ctranslate2:float32@1x2,"
+    "ctranslate2:int8@1x1"
 )
 
 
