@@ -201,7 +201,8 @@ if verb == "evaluate" and "--max-sentences" not in given:
 if verb == "compare" and "--samples" not in given:
     given += ["--samples", "20"]
 from regard.cli import main
-sys.exit(main(given))
+if __name__ == "__main__":  # workers read this file too
+    sys.exit(main(given))
 """
 
 MAKE = """#!/bin/sh
