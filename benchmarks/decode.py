@@ -23,10 +23,7 @@ SYSTEMS = (
     "regard:compiled@2x1,regard:compiled+shortlist@2x1,regard@2x1/2048,transformers@1x2,"
     "ctranslate2:float32@2x1,ctranslate2:float32@1x2,ctranslate2:int8@2x1"
 )
-ONE = (
-    "regard:compiled@1x1,regard@1x1,transformers@1x2,ctranslate2:float32@1x1,ctranslate2:float32@1x2,"
-    "ctranslate2:int8@1x1"
-)
+ONE = "regard:compiled@1x1,regard@1x1,transformers@1x2,ctranslate2:float32@1x1,ctranslate2:float32@1x2,ctranslate2:int8@1x1"
 
 
 def main(arguments: list[str]) -> int:

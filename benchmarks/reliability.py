@@ -328,9 +328,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", help="write the report here; '-': stdout")
     its = parser.parse_args(arguments)
     told = its.json if its.json in (None, "-") else Path(its.json).absolute()
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # in the background it may be ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored
     torch.set_num_threads(1)
     loop.draw = lambda output: None  # the picture of the log: half of a toy's time
     kept, room = its.place is not None, MEMORY if os.access(MEMORY, os.W_OK) else None
