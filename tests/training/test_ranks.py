@@ -38,6 +38,18 @@ def test_whoever_finds_nobody_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ranks.world() == 1
 
 
+def test_processes_started_anew_share_no_names_with_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent of one machine keeps its store: what the dead left there must not be read."""
+    monkeypatch.setenv("GROUP_WORLD_SIZE", "1")
+    names = set()
+    for attempt in ("0", "1", "2"):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", attempt)
+        names.add(ranks._attempt())
+    assert len(names) == 3
+    monkeypatch.setenv("GROUP_WORLD_SIZE", "2")  # machines may have counted differently
+    assert ranks._attempt() not in names
+
+
 def test_more_processes_than_gpus_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("LOCAL_RANK", "2")

@@ -20,7 +20,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 MEETING = timedelta(minutes=2)
-"""How long they try to find each other. Now and then, after one was killed at its start, they never would."""
+"""How long they try to find each other."""
 PATIENCE = timedelta(hours=6)
 """How long ranks wait for each other: as long as one may prepare data. A rank that dies is noticed at once by torchrun."""
 
@@ -42,11 +42,22 @@ def join(cpu: bool = False) -> None:
             raise UserError(f"{torch.cuda.device_count()} GPUs are too few for process {own + 1}: lower --nproc-per-node")
         torch.cuda.set_device(own)
     try:
-        distributed.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", timeout=MEETING)
+        store, own, count = next(distributed.rendezvous("env://", timeout=MEETING))  # pyright: ignore
+        of = {"store": distributed.PrefixStore(_attempt(), store), "rank": own, "world_size": count}  # pyright: ignore
+        distributed.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", timeout=MEETING, **of)
     except RuntimeError as error:
         what = " ".join(str(error).split())[:200]
         raise UserError(f"the processes did not find each other in {MEETING}: start them anew ({what})") from None
+    store.set_timeout(PATIENCE)
     distributed.distributed_c10d._set_pg_timeout(PATIENCE)
+
+
+def _attempt() -> str:
+    """What parts the store of these processes from that of others before them. An agent of one machine keeps its store when
+    it starts processes anew, and whoever is faster would find the addresses of the dead. Agents of several machines may
+    count their restarts differently."""
+    alone = os.environ.get("GROUP_WORLD_SIZE") == "1"
+    return f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}" if alone else "all"
 
 
 def leave() -> None:
