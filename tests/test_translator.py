@@ -354,6 +354,13 @@ def test_compiled_code_translates_the_same(shared):
     assert its.translate(TEXTS[:1], confidence=True) == plain.translate(TEXTS[:1], confidence=True)
 
 
+def test_smaller_weights_end_compiled_code(shared):
+    pytest.importorskip("numba")
+    its = translator(shared).compile().quantize()
+    assert its.model.compiled is None
+    assert its.translate(TEXTS) == translator(shared).quantize().translate(TEXTS)
+
+
 def test_compiled_code_without_numba_or_for_another_model(shared, separate, monkeypatch):
     with pytest.raises(UserError, match="engine compiled: serves Transformers"):
         Translator(rnn.describe(vocab_size=300, d_model=8, num_layers=1).build(), shared).compile()

@@ -101,7 +101,7 @@ class Model(nn.Module):
         if description.encoder is None and description.decoder is None:
             raise ValueError("a model needs an encoder or a decoder")
         self.description, self.pad = description, description.pad
-        self.compiled: Any = None  # a twin in compiled code, if someone asked for it (`Translator.compile`)
+        self.compiled: Any = None  # a twin in compiled code, if someone asked for it (`Loaded.compile`)
         self.encoder: Any = None if description.encoder is None else description.encoder.build_encoder()
         self.decoder: Any = None if description.decoder is None else description.decoder.build_decoder()
         last: Any = self.encoder if self.decoder is None else self.decoder

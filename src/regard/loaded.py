@@ -60,8 +60,15 @@ class Loaded:
     def quantize(self) -> Self:
         """Put weights of eight bits in the place of all linear layers' (`regard.layers.int8`), for good: less memory, faster
         products on a CPU, scores that differ a little. Gives this same object; UserError on a GPU."""
+        self.model.compiled = None  # it has weights of its own
         quantize(self.model)
         return self
+
+    def run_in(self, engine: str) -> Self:
+        """In the engine of that name, "regard" or "compiled" (see `compile`). UserError: it is another."""
+        if engine not in ("regard", "compiled"):
+            raise UserError(f"engine {engine}: is not known; known: regard, compiled")
+        return self.compile() if engine == "compiled" else self
 
     def compile(self) -> Self:
         """From now on write in compiled code (`regard.compiled`) where it knows the options of a call: the same answers, one

@@ -156,3 +156,14 @@ def test_who_compiles_for_the_first_time_is_told(
     monkeypatch.setattr(compiled, "PLACE", str(tmp_path))
     Compiled.of(build())
     assert not caplog.text
+
+
+@pytest.mark.parametrize("number", [-1, 23, 10**8])
+def test_ids_that_have_no_vector_reach_no_memory(model: Any, build: Any, number: int) -> None:
+    twin = model.compiled
+    with pytest.raises(IndexError, match="vectors of 23"):
+        twin.answers([[4, number]], Search(), 1, 2)
+    with pytest.raises(IndexError, match="vectors of 23"):
+        twin.answers([[4]], Search(), number, 2)
+    with pytest.raises(IndexError, match="vectors of 23"):
+        Compiled.of(build("gpt2")).steps([[4], [number]], 9)

@@ -94,8 +94,6 @@ def _can_be_shown(writer: Writer, options: dict[str, Any]) -> bool:
 def _load(model: str, device: str | None, dtype: str | None, options: dict[str, Any], engine: str) -> Any:
     from regard.decoding.options import search_options
 
-    if engine not in ("regard", "compiled"):
-        raise UserError(f"engine {engine}: is not known; known: regard, compiled")
     own = ("batch_tokens", "stop")
     search_options(None, **{name: value for name, value in options.items() if name not in own})
     from regard.generator import Generator
@@ -103,8 +101,7 @@ def _load(model: str, device: str | None, dtype: str | None, options: dict[str, 
     from regard.loading import load_as
 
     keep_memory()
-    generator = load_as(Generator, model, device, dtype)
-    return generator.compile() if engine == "compiled" else generator
+    return load_as(Generator, model, device, dtype).run_in(engine)
 
 
 def _guess(lookup: bool, draft: str | None, device: str | None, dtype: str | None, generator: Any) -> Any:

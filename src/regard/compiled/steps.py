@@ -24,7 +24,8 @@ class Steps:
         self._used, self._caches = 0, caches_of(half, int(self._length.sum()) + 16 * len(prompts), 0)
 
     def step(self, tokens: Tensor) -> Tensor:
-        """Logits Float[R V] after the tokens Int[R 1] of each row; the first time, after the prompts, whatever is given."""
+        """Logits Float[R V] after the tokens Int[R 1] of each row, that were chosen among them; the first time, after the
+        prompts, whatever is given."""
         if self._used:
             last = np.arange(len(self._length))
             self._length += 1

@@ -103,6 +103,7 @@ class Compiled:
     def steps(self, prompts: Sequence[Sequence[int]], room: int) -> Steps:
         """What writes after these prompts, token by token. room: most tokens of a row, prompt and answer."""
         self._fresh()
+        check(flat(prompts), self.tokens)
         its, limit = self._decoder, self._model.decoder.limit
         assert its is not None
         tables = its.reach(room if limit is None else min(room, limit))
@@ -113,9 +114,11 @@ class Compiled:
     ) -> list[list[Hypothesis]]:
         """As `regard.decoding.search.search` of ids of sources, or of prompts. shortlist: of the target vocabulary."""
         self._fresh()
-        short = None
+        ids, short = flat(inputs), None
+        check(ids, self.tokens if self._encoder is None else self._encoder.weights.tokens)
+        check([bos], self.tokens)
         if shortlist is not None:
-            short = Shortening.of(self._model, shortlist, torch.tensor(flat(inputs)), options, (bos, eos), None)
+            short = Shortening.of(self._model, shortlist, torch.tensor(ids), options, (bos, eos), None)
         limits = limits_of(self._model, [len(one) for one in inputs], options)
         if short is None:
             return self._search(Written(self.tokens, self.head), inputs, limits, options, bos, eos)
@@ -174,6 +177,12 @@ class Compiled:
 def flat(inputs: Sequence[Sequence[int]]) -> list[int]:
     """All ids, one after another."""
     return [token for one in inputs for token in one]
+
+
+def check(ids: Sequence[int], tokens: Floats) -> None:
+    """IndexError: one has no vector. Compiled code looks at no bounds, and would take any memory for it."""
+    if ids and not 0 <= min(ids) <= max(ids) < len(tokens):
+        raise IndexError(f"ids from {min(ids)} to {max(ids)}, but there are vectors of {len(tokens)}")
 
 
 def _hypotheses(found: Found, sentence: int, eos: int, count: int) -> list[Hypothesis]:

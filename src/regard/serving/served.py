@@ -158,10 +158,8 @@ def open_models(
     specs: Sequence[str], device: str | None = None, dtype: str | None = None, engine: str = "regard"
 ) -> list[Served]:
     """The models of `FOLDER` (its name is the folder's) or `NAME=FOLDER`, each loaded once; `FOLDER+FOLDER` is an ensemble.
-    Where a folder does not tell its languages, a name such as en-fr does. engine: "compiled" for `Loaded.compile`.
-    UserError: see `regard.load`."""
-    if engine not in ("regard", "compiled"):
-        raise UserError(f"engine {engine}: is not known; known: regard, compiled")
+    Where a folder does not tell its languages, a name such as en-fr does. engine: see `Loaded.run_in`.
+    UserError: see there and `regard.load`."""
     found, loaded = [], {}
     for spec in specs:
         name, _, told = spec.rpartition("=")
@@ -170,8 +168,7 @@ def open_models(
         if paths not in loaded:
             began = time.perf_counter()
             loaded[paths] = load(folders, device, dtype) if len(folders) > 1 else load(told, device, dtype)
-            if engine == "compiled":
-                loaded[paths].compile()
+            loaded[paths].run_in(engine)
             log.info("loaded %s in %.1f s", told, time.perf_counter() - began)
             if steps := loaded[paths].meta.get("preprocess"):
                 log.warning(
