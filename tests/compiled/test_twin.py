@@ -11,6 +11,7 @@ import torch
 
 pytest.importorskip("numba")
 
+from regard.compiled import kernels
 from regard.compiled import twin as compiled
 from regard.compiled.twin import Compiled
 from regard.decoding.generate import Job, Workers, run_job
@@ -149,11 +150,12 @@ def test_other_models_are_refused(name: str) -> None:
 def test_who_compiles_for_the_first_time_is_told(
     build: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(compiled, "PLACE", str(tmp_path / "nowhere"))
+    (tmp_path / "compiled_0123").mkdir()  # numba's, empty before the first compilation
+    monkeypatch.setattr(compiled, "PLACE", str(tmp_path))
     Compiled.of(build())
     assert "compiling for this machine: about a minute, once" in caplog.text
     caplog.clear()
-    monkeypatch.setattr(compiled, "PLACE", str(tmp_path))
+    monkeypatch.setattr(compiled, "PLACE", kernels.PLACE)
     Compiled.of(build())
     assert not caplog.text
 

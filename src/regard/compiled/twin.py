@@ -71,7 +71,7 @@ class Compiled:
                 "engine compiled: serves Transformers in float32 on the CPU whose tokens see all tokens, or all before them,"
                 " with absolute or rotary positions; use the engine regard"
             )
-        if not Path(PLACE).is_dir():
+        if not any(Path(PLACE).rglob("*.nbc")):  # numba makes the folder as soon as it is imported
             log.warning("compiling for this machine: about a minute, once; kept in %s", PLACE)
         made = cls(model)
         if made._encoder is None:
