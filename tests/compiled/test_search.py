@@ -11,7 +11,7 @@ import torch
 pytest.importorskip("numba")
 
 from regard.compiled.parts import Parts
-from regard.compiled.search import Group, Half, begin, caches_of, encode, proceed, roomier, rows_of
+from regard.compiled.search import Group, Half, caches_of, encode, grown, prompt_places, rows_of, step_places
 from regard.layout import Layout
 
 
@@ -36,7 +36,7 @@ def test_sources_side_by_side(build: Any) -> None:
 
 def test_where_prompts_stand() -> None:
     rows = rows_of(4, 4, 7)
-    at = begin(group(), rows)
+    at = prompt_places(group(), rows)
     assert at.token.tolist() == [7, 8, 4, 5, 6]
     assert at.position.tolist() == [0, 1, 0, 1, 2]
     assert [row[:n] for row, n in zip(at.past.tolist(), at.seen, strict=True)] == [[0], [0, 1], [2], [2, 3], [2, 3, 4]]
@@ -47,9 +47,9 @@ def test_where_prompts_stand() -> None:
 def test_where_what_was_written_stands() -> None:
     """Two beams of the second sentence share its past and part here."""
     rows = rows_of(4, 4, 7)
-    begin(group(), rows)
+    prompt_places(group(), rows)
     rows.sentence[:2], rows.past[:2], rows.ids[:2, 0] = 1, rows.past[1], [11, 12]
-    at = proceed(group(), rows, 2, 0, 5)
+    at = step_places(group(), rows, 2, 0, 5)
     assert at.token.tolist() == [11, 12]
     assert at.slot.tolist() == [5, 6]
     assert at.position.tolist() == [3, 3]
@@ -61,10 +61,10 @@ def test_caches_grow_and_keep_what_they_hold(build: Any) -> None:
     parts = Parts(build().decoder)
     held = caches_of(Half(parts.weights, parts.reach(1), parts.form), 3, 2)
     held.keys[:], held.values[:] = 1.0, 2.0
-    assert roomier(held, 3).keys is not None
-    more = roomier(held, 4)
+    assert grown(held, 3).keys.shape == (2, 3, 16)
+    more = grown(held, 4)
     assert more.keys.shape == (2, 6, 16)
     assert (more.keys[:, :3] == 1.0).all()
     assert (more.values[:, :3] == 2.0).all()
-    assert roomier(held, 50).keys.shape == (2, 50, 16)
+    assert grown(held, 50).keys.shape == (2, 50, 16)
     assert more.across_keys.shape == (2, 2, 16)

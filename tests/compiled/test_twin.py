@@ -46,13 +46,13 @@ def both(model: Any, job: Job, sources: Any = SOURCES, prefix: Any = None) -> tu
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many sentences each group had that compiled code answered."""
     seen: list[int] = []
-    look = compiled.look
+    search_group = compiled.search_group
 
     def counted(half: Any, head: Any, group: Any, *rest: Any) -> bool:
         seen.append(len(group.lengths))
-        return look(half, head, group, *rest)
+        return search_group(half, head, group, *rest)
 
-    monkeypatch.setattr(compiled, "look", counted)
+    monkeypatch.setattr(compiled, "search_group", counted)
     return seen
 
 

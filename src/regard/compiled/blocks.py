@@ -90,7 +90,7 @@ class Tables(NamedTuple):
 
 
 @jit
-def inner(x: Floats, rows: int, weights: Weights, layer: int, form: Form, h: Floats, y: Floats) -> None:
+def feedforward(x: Floats, rows: int, weights: Weights, layer: int, form: Form, h: Floats, y: Floats) -> None:
     """The feed-forward of a layer: x -> y; h: Float[R F], room for what is between."""
     linear(x, rows, weights.expand[layer], weights.expand_bias[layer], h)
     size = weights.contract.shape[2]
@@ -114,7 +114,7 @@ def embed(rows: int, weights: Weights, tables: Tables, form: Form, at: Places, x
 
 
 @jit
-def look_back(
+def self_attention(
     x: Floats, rows: int, weights: Weights, layer: int, form: Form, tables: Tables, at: Places, caches: Caches, y: Floats
 ) -> None:
     """Self-attention of a layer, x -> y; the cache takes the rows' keys and values first, then all look."""
@@ -137,7 +137,7 @@ def look_back(
 
 
 @jit
-def look_across(
+def cross_attention(
     x: Floats, rows: int, weights: Weights, layer: int, form: Form, at: Places, caches: Caches, y: Floats
 ) -> None:
     """Attention of a layer to the memory, x -> y."""
@@ -168,26 +168,26 @@ def run(rows: int, weights: Weights, tables: Tables, form: Form, at: Places, cac
     h = np.empty((rows, weights.expand.shape[1]), np.float32)
     for layer in range(len(weights.qkv)):
         if form.post:
-            look_back(x, rows, weights, layer, form, tables, at, caches, y)
+            self_attention(x, rows, weights, layer, form, tables, at, caches, y)
             add(x, y, rows)
             normalise(x, rows, weights.norm[layer], form.eps, form.rms, x)
             if form.cross:
-                look_across(x, rows, weights, layer, form, at, caches, y)
+                cross_attention(x, rows, weights, layer, form, at, caches, y)
                 add(x, y, rows)
                 normalise(x, rows, weights.cross_norm[layer], form.eps, form.rms, x)
-            inner(x, rows, weights, layer, form, h, y)
+            feedforward(x, rows, weights, layer, form, h, y)
             add(x, y, rows)
             normalise(x, rows, weights.inner_norm[layer], form.eps, form.rms, x)
         else:
             normalise(x, rows, weights.norm[layer], form.eps, form.rms, z)
-            look_back(z, rows, weights, layer, form, tables, at, caches, y)
+            self_attention(z, rows, weights, layer, form, tables, at, caches, y)
             add(x, y, rows)
             if form.cross:
                 normalise(x, rows, weights.cross_norm[layer], form.eps, form.rms, z)
-                look_across(z, rows, weights, layer, form, at, caches, y)
+                cross_attention(z, rows, weights, layer, form, at, caches, y)
                 add(x, y, rows)
             normalise(x, rows, weights.inner_norm[layer], form.eps, form.rms, z)
-            inner(z, rows, weights, layer, form, h, y)
+            feedforward(z, rows, weights, layer, form, h, y)
             add(x, y, rows)
     if form.last:
         normalise(x, rows, weights.last_norm, form.eps, form.rms, x)

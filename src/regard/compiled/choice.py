@@ -189,7 +189,7 @@ def choose(rows: Rows, begin: int, end: int, logits: Floats, head: Head, step: i
 
 
 @jit
-def go_on(rows: Rows, best: Best, place: int, new: Rows, at: int, step: int, columns: int) -> None:
+def advance(rows: Rows, best: Best, place: int, new: Rows, at: int, step: int, columns: int) -> None:
     """Row `at` of the next step: an extension of one of this."""
     row = best.row[place]
     new.sentence[at], new.total[at] = rows.sentence[row], best.value[place]

@@ -209,7 +209,7 @@ def scores(q: Floats, slots: Ints, first: int, count: int, keys: Floats, key: in
 
 
 @jit
-def mix(odds: Floats, slots: Ints, first: int, count: int, values: Floats, value: int, y: Floats) -> None:
+def weighted_sum(odds: Floats, slots: Ints, first: int, count: int, values: Floats, value: int, y: Floats) -> None:
     """The sum y[d] of the values in these slots, each times its weight; those of the head begin at column `value`."""
     j, end = 0, value + len(y)
     for i in range(len(y)):
@@ -230,7 +230,7 @@ def mix(odds: Floats, slots: Ints, first: int, count: int, values: Floats, value
 
 
 @jit
-def weigh(odds: Floats, scale: np.float32) -> None:
+def softmax(odds: Floats, scale: np.float32) -> None:
     """Softmax of scores times `scale`, in place."""
     top, total = np.float32(-np.inf), np.float32(0)
     for j in range(len(odds)):
@@ -255,8 +255,8 @@ def attend(
     for h in range(form.heads):
         at, key = h * width, h // share * width
         scores(q[row, at : at + width], slots, first, count, keys, key, odds)
-        weigh(odds, scale)
-        mix(odds, slots, first, count, values, key, y[row, at : at + width])
+        softmax(odds, scale)
+        weighted_sum(odds, slots, first, count, values, key, y[row, at : at + width])
 
 
 @jit

@@ -11,12 +11,11 @@ from torch import Tensor, nn
 
 from regard.compiled.blocks import Form, Tables, Weights
 from regard.compiled.kernels import KINDS, Floats
-from regard.layers.attention import Attend, MultiHeadAttention
-from regard.layers.block import TransformerBlock
 from regard.layers.embeddings import Embeddings
-from regard.layers.feedforward import ACTIVATIONS, DenseFeedForward, GatedFeedForward
+from regard.layers.feedforward import ACTIVATIONS, GatedFeedForward
 from regard.layers.masks import Causal, Everything
 from regard.layers.norms import RootMeanSquare
+from regard.layers.quick import KNOWN
 from regard.layers.stack import BlockDecoder, BlockEncoder
 from regard.layout import Layout
 
@@ -56,7 +55,6 @@ class Parts:
 
 
 def _known(stack: Any) -> bool:
-    known = {TransformerBlock, MultiHeadAttention, Attend, DenseFeedForward, GatedFeedForward}
     if type(stack) not in (BlockEncoder, BlockDecoder) or type(stack.embed) is not Embeddings:
         return False
     weight = stack.embed.tokens.weight
@@ -68,7 +66,7 @@ def _known(stack: Any) -> bool:
     for block in stack.blocks:
         layers = [block.attention] + ([] if block.cross is None else [block.cross])
         parts = [block, block.feedforward, *layers, *(getattr(one, "attend", None) for one in layers)]
-        if any(type(part) not in known for part in parts):
+        if any(type(part) not in KNOWN for part in parts):
             return False
         norms |= {type(block.attention_norm)}
         if any(type(one) is not nn.Linear for one in block.modules() if hasattr(one, "in_features")):

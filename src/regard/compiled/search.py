@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.compiled.blocks import Caches, Form, Places, Tables, Weights, run
-from regard.compiled.choice import Aim, Best, Found, Head, Rows, choose, collect, go_on, over
+from regard.compiled.choice import Aim, Best, Found, Head, Rows, advance, choose, collect, over
 from regard.compiled.kernels import Floats, Ints, jit, linear
 
 
@@ -54,7 +54,7 @@ def caches_of(half: Half, slots: int, memory: int) -> Caches:
 
 
 @jit
-def remember(half: Half, memory: Floats, caches: Caches) -> None:
+def memory_keys_values(half: Half, memory: Floats, caches: Caches) -> None:
     """The memory's keys and values, once for all steps."""
     width, rows = half.form.groups * half.form.width, len(memory)
     for layer in range(len(half.weights.qkv)):
@@ -64,7 +64,7 @@ def remember(half: Half, memory: Floats, caches: Caches) -> None:
 
 
 @jit
-def roomier(caches: Caches, slots: int) -> Caches:
+def grown(caches: Caches, slots: int) -> Caches:
     """The same caches with room for so many slots at least."""
     layers, filled, width = caches.keys.shape
     if slots <= filled:
@@ -105,7 +105,7 @@ def places_of(tokens: int, columns: int) -> Places:
 
 
 @jit
-def begin(group: Group, rows: Rows) -> Places:
+def prompt_places(group: Group, rows: Rows) -> Places:
     """Where the tokens of the prompts stand, those of a sentence after those of the one before."""
     at = places_of(group.lengths.sum(), group.prompts.shape[1])
     token = 0
@@ -122,7 +122,7 @@ def begin(group: Group, rows: Rows) -> Places:
 
 
 @jit
-def proceed(group: Group, rows: Rows, count: int, step: int, used: int) -> Places:
+def step_places(group: Group, rows: Rows, count: int, step: int, used: int) -> Places:
     """Where the tokens stand that the rows have just written; their keys and values go to the slots from `used` on."""
     first, source = np.empty(count, np.int32), np.empty(count, np.int32)
     position, seen = np.empty(count, np.int32), np.empty(count, np.int32)
@@ -137,7 +137,7 @@ def proceed(group: Group, rows: Rows, count: int, step: int, used: int) -> Place
 
 
 @jit
-def sift(
+def step_sentences(
     rows: Rows, count: int, logits: Floats, head: Head, group: Group, step: int, aim: Aim, new: Rows, found: Found
 ) -> int:
     """One choice for all sentences: what is finished goes to `found`, what goes on to `new`: how many; -1 if a logit is
@@ -158,7 +158,7 @@ def sift(
                 if place < aim.beams:
                     collect(best, place, rows, step, aim, found, sentence)
             elif goes < aim.beams:
-                go_on(rows, best, place, new, kept + goes, step, group.lengths[sentence] + step)
+                advance(rows, best, place, new, kept + goes, step, group.lengths[sentence] + step)
                 goes += 1
         if goes and not over(sentence, new.total[kept], step, group.limits[sentence], aim, found):
             kept += goes
@@ -166,7 +166,7 @@ def sift(
 
 
 @jit
-def look(half: Half, head: Head, group: Group, memory: Floats, aim: Aim, found: Found) -> bool:
+def search_group(half: Half, head: Head, group: Group, memory: Floats, aim: Aim, found: Found) -> bool:
     """Search for the answers to a group of sentences with this memory Float[tokens D]; whether all logits were numbers."""
     count, steps, tokens = len(group.lengths), group.limits.max(), group.lengths.sum()
     most, columns = count * aim.beams, group.prompts.shape[1] + steps
@@ -174,8 +174,8 @@ def look(half: Half, head: Head, group: Group, memory: Floats, aim: Aim, found: 
     x, hidden = np.empty((max(tokens, most), memory.shape[1]), np.float32), np.empty((most, memory.shape[1]), np.float32)
     logits, caches = np.empty((most, len(head.weight)), np.float32), caches_of(half, tokens + 16 * most, len(memory))
     if half.form.cross:
-        remember(half, memory, caches)
-    at, read = begin(group, rows), tokens
+        memory_keys_values(half, memory, caches)
+    at, read = prompt_places(group, rows), tokens
     used = tokens
     for step in range(steps):
         run(read, half.weights, half.tables, half.form, at, caches, x)
@@ -185,11 +185,11 @@ def look(half: Half, head: Head, group: Group, memory: Floats, aim: Aim, found: 
             for i in range(x.shape[1]):
                 hidden[r, i] = x[last, i] * np.float32(head.scale)
         linear(hidden, count, head.weight, head.bias, logits)
-        count = sift(rows, count, logits, head, group, step, aim, new, found)
+        count = step_sentences(rows, count, logits, head, group, step, aim, new, found)
         if count <= 0:
             return count == 0
         rows, new = new, rows
-        caches = roomier(caches, used + count)
-        at, read = proceed(group, rows, count, step, used), count
+        caches = grown(caches, used + count)
+        at, read = step_places(group, rows, count, step, used), count
         used += count
     return True

@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.compiled.blocks import Places, run
 from regard.compiled.choice import Head
 from regard.compiled.kernels import Floats, linear
-from regard.compiled.search import Half, caches_of, roomier
+from regard.compiled.search import Half, caches_of, grown
 
 
 class Steps:
@@ -38,7 +38,7 @@ class Steps:
         slot = np.arange(self._used, self._used + count, dtype=np.int32)
         self._past[row, position] = slot
         self._used += count
-        self._caches = roomier(self._caches, self._used)
+        self._caches = grown(self._caches, self._used)
         nothing, seen = np.zeros(count, np.int32), (position + 1).astype(np.int32)
         past = self._past if count == len(self._length) else self._past[row]
         places = Places(token.astype(np.int32), position.astype(np.int32), slot, past, seen, nothing, nothing)

@@ -16,7 +16,7 @@ import torch
 from regard.compiled.choice import Aim, Found, Head
 from regard.compiled.kernels import PLACE, Floats
 from regard.compiled.parts import Parts
-from regard.compiled.search import Group, Half, encode, look
+from regard.compiled.search import Group, Half, encode, search_group
 from regard.compiled.steps import Steps
 from regard.decoding.banks import Demand
 from regard.decoding.options import Hypothesis, Search
@@ -169,7 +169,7 @@ class Compiled:
             *(np.zeros((*shape, steps), np.float32), np.zeros(count, np.int32)),
         )
         weights, tables = decoder.weights._replace(tokens=written.tokens), decoder.reach(prompts.shape[1] + steps - 1)
-        if not look(Half(weights, tables, decoder.form), written.head, group, memory, aim, found):
+        if not search_group(Half(weights, tables, decoder.form), written.head, group, memory, aim, found):
             raise UserError(BROKEN)
         return found
 
