@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from regard.layers import kernels
-from regard.layers.kernels import CHUNK, Dropout, linear_cross_entropy, prepared_linear, slow_linear_cross_entropy
+from regard.layers.kernels import (
+    CHUNK,
+    Dropout,
+    gelu_tanh,
+    linear_cross_entropy,
+    prepared_linear,
+    slow_linear_cross_entropy,
+)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.15, 0.3, 0.5, 0.999])
@@ -146,3 +153,23 @@ def test_what_cannot_be_prepared_is_left_to_the_layer(monkeypatch):
             assert layer.weight not in kernels._PREPARED
         double = torch.nn.Linear(8, 64).double()
         assert torch.equal(prepared_linear(torch.ones(2, 8).double(), double), double(torch.ones(2, 8).double()))
+
+
+def test_gelu_by_its_tanh_form_is_torchs():
+    """Values and gradients, where it bends, far out on both sides, and at the ends of what a float is."""
+    x = torch.cat([torch.linspace(-12, 12, 4001), torch.tensor([0.0, -0.0, 1e-30, -1e-30, 1e4, -1e4, 3e38, -3e38])])
+    fast, slow = x.clone().requires_grad_(), x.double().requires_grad_()
+    wanted = torch.nn.functional.gelu(slow, approximate="tanh")
+    y = gelu_tanh(fast)
+    torch.testing.assert_close(y.double(), wanted, atol=1e-6, rtol=1e-6)
+    y.backward(torch.full_like(y, 0.5))
+    wanted.backward(torch.full_like(wanted, 0.5))
+    assert fast.grad is not None
+    assert slow.grad is not None
+    torch.testing.assert_close(fast.grad[:-2].double(), slow.grad[:-2], atol=3e-6, rtol=1e-6)
+    assert gelu_tanh(slow).dtype == torch.float64
+
+
+def test_gelu_by_its_tanh_form_compiles():
+    x = torch.randn(5, 7, requires_grad=True)
+    torch.testing.assert_close(torch.compile(gelu_tanh, backend="aot_eager", fullgraph=True)(x), gelu_tanh(x))

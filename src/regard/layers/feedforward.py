@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Protocol
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers.frame import Frame
-from regard.layers.kernels import Dropout
+from regard.layers.kernels import Dropout, gelu_tanh
 from regard.layers.part import part
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "gelu_tanh": gelu_tanh,
     "silu": F.silu,
     "tanh": F.tanh,
 }
