@@ -10,6 +10,7 @@ import torch
 pytest.importorskip("numba")
 
 from regard.compiled.parts import Parts
+from regard.compiled.products import packed
 from regard.layers.int8 import quantize
 
 
@@ -20,7 +21,9 @@ def test_weights_are_those_of_the_modules(build: Any) -> None:
     assert parts.form.cross
     assert parts.form.post
     for layer, block in enumerate(model.decoder.blocks):
-        assert (parts.weights.qkv[layer] == block.attention.qkv.weight.detach().numpy()).all()
+        assert (parts.weights.qkv[layer] == packed(block.attention.qkv.weight.detach().numpy())).all()
+        _, values = block.cross.kv.bias.detach().numpy().reshape(2, -1)
+        assert (parts.weights.v_bias[layer, : len(values)] == values).all()
         assert (parts.weights.cross_norm[layer, 1] == block.cross_norm.bias.detach().numpy()).all()
     assert parts.weights.tokens.shape == (23, 16)
     assert not parts.form.last

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.compiled.kernels import Floats, Ints, activate, attend, jit, linear, normalise, turn
+from regard.compiled.kernels import Floats, Ints, activate, attend, jit, normalise, turn
+from regard.compiled.products import linear
 
 
 class Form(NamedTuple):
@@ -34,8 +35,8 @@ class Form(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Those of all layers, one upon the other: matrices Float[L out in], norms Float[L 2 D] (gain, shift), biases. tokens:
-    Float[V D]."""
+    """Those of all layers, one upon the other: matrices Float[L P in PANEL] as `packed`, biases as `filled`, norms
+    Float[L 2 D] (gain, shift). tokens: Float[V D]. k, v: of the memory."""
 
     tokens: Floats
     embed_norm: Floats
@@ -47,8 +48,10 @@ class Weights(NamedTuple):
     cross_norm: Floats
     q: Floats
     q_bias: Floats
-    kv: Floats
-    kv_bias: Floats
+    k: Floats
+    k_bias: Floats
+    v: Floats
+    v_bias: Floats
     cross_output: Floats
     cross_output_bias: Floats
     inner_norm: Floats
@@ -165,7 +168,7 @@ def run(rows: int, weights: Weights, tables: Tables, form: Form, at: Places, cac
     cache before any row looks, so rows may be beams, sentences, or the tokens of a prompt."""
     embed(rows, weights, tables, form, at, x)
     y, z = np.empty_like(x), np.empty_like(x)
-    h = np.empty((rows, weights.expand.shape[1]), np.float32)
+    h = np.empty((rows, weights.expand_bias.shape[1]), np.float32)
     for layer in range(len(weights.qkv)):
         if form.post:
             self_attention(x, rows, weights, layer, form, tables, at, caches, y)

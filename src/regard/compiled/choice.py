@@ -28,8 +28,10 @@ class Aim(NamedTuple):
 
 
 class Head(NamedTuple):
-    """From hidden vectors to logits. suppressed: ids that are never written."""
+    """From hidden vectors to logits of `size` tokens; weight as `packed`, bias as `filled`. suppressed: ids that are never
+    written."""
 
+    size: int
     weight: Floats
     bias: Floats
     scale: float

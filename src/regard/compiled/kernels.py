@@ -1,4 +1,4 @@
-"""Arithmetic in compiled code, by numba, in single precision: products of few rows, norms, activations, attention of a row.
+"""Arithmetic in compiled code, by numba, in single precision: norms, activations, attention of a row.
 
 A step of a small model takes PyTorch some thirty calls a layer, each of which lasts longer than what it computes. Compiled
 code has no calls to pay for, so plain loops are enough.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,91 +42,6 @@ def jit(function: Callable[..., Any], free: set[str] = ORDER, **more: Any) -> An
         return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=free, **more)(function)
     finally:
         numba.config.CACHE_DIR = before  # pyright: ignore
-
-
-inline = partial(jit, forceinline=True)
-
-
-@inline
-def four(x: Floats, r: int, weight: Floats, bias: Floats, o: int, y: Floats) -> None:
-    """Three outputs, from `o` on, of four rows, from `r` on: twelve sums at once are what fits into registers."""
-    a0, a1, a2 = bias[o], bias[o + 1], bias[o + 2]
-    b0, b1, b2, c0, c1, c2, d0, d1, d2 = a0, a1, a2, a0, a1, a2, a0, a1, a2
-    for i in range(weight.shape[1]):
-        w0, w1, w2 = weight[o, i], weight[o + 1, i], weight[o + 2, i]
-        a, b, c, d = x[r, i], x[r + 1, i], x[r + 2, i], x[r + 3, i]
-        a0 += a * w0
-        a1 += a * w1
-        a2 += a * w2
-        b0 += b * w0
-        b1 += b * w1
-        b2 += b * w2
-        c0 += c * w0
-        c1 += c * w1
-        c2 += c * w2
-        d0 += d * w0
-        d1 += d * w1
-        d2 += d * w2
-    y[r, o], y[r, o + 1], y[r, o + 2] = a0, a1, a2
-    y[r + 1, o], y[r + 1, o + 1], y[r + 1, o + 2] = b0, b1, b2
-    y[r + 2, o], y[r + 2, o + 1], y[r + 2, o + 2] = c0, c1, c2
-    y[r + 3, o], y[r + 3, o + 1], y[r + 3, o + 2] = d0, d1, d2
-
-
-@inline
-def two(x: Floats, r: int, weight: Floats, bias: Floats, o: int, y: Floats) -> None:
-    """Four outputs, from `o` on, of two rows."""
-    a0, a1, a2, a3 = bias[o], bias[o + 1], bias[o + 2], bias[o + 3]
-    b0, b1, b2, b3 = a0, a1, a2, a3
-    for i in range(weight.shape[1]):
-        w0, w1, w2, w3 = weight[o, i], weight[o + 1, i], weight[o + 2, i], weight[o + 3, i]
-        a, b = x[r, i], x[r + 1, i]
-        a0 += a * w0
-        a1 += a * w1
-        a2 += a * w2
-        a3 += a * w3
-        b0 += b * w0
-        b1 += b * w1
-        b2 += b * w2
-        b3 += b * w3
-    y[r, o], y[r, o + 1], y[r, o + 2], y[r, o + 3] = a0, a1, a2, a3
-    y[r + 1, o], y[r + 1, o + 1], y[r + 1, o + 2], y[r + 1, o + 3] = b0, b1, b2, b3
-
-
-@inline
-def one(x: Floats, r: int, weight: Floats, bias: Floats, o: int, y: Floats) -> None:
-    """Four outputs, from `o` on, of one row."""
-    a0, a1, a2, a3 = bias[o], bias[o + 1], bias[o + 2], bias[o + 3]
-    for i in range(weight.shape[1]):
-        a = x[r, i]
-        a0 += a * weight[o, i]
-        a1 += a * weight[o + 1, i]
-        a2 += a * weight[o + 2, i]
-        a3 += a * weight[o + 3, i]
-    y[r, o], y[r, o + 1], y[r, o + 2], y[r, o + 3] = a0, a1, a2, a3
-
-
-@jit
-def linear(x: Floats, rows: int, weight: Floats, bias: Floats, y: Floats) -> None:
-    """y[r] = weight · x[r] + bias, of the first rows: twelve outputs of all of them, then the next twelve."""
-    outputs, inputs = weight.shape
-    fours, twos, whole = rows - rows % 4, rows - rows % 2, outputs - outputs % 12
-    for o in range(0, whole, 12):
-        for r in range(0, fours, 4):
-            for t in range(0, 12, 3):
-                four(x, r, weight, bias, o + t, y)
-        for r in range(fours, twos, 2):
-            for t in range(0, 12, 4):
-                two(x, r, weight, bias, o + t, y)
-        for r in range(twos, rows):
-            for t in range(0, 12, 4):
-                one(x, r, weight, bias, o + t, y)
-    for o in range(whole, outputs):
-        for r in range(rows):
-            total = bias[o]
-            for i in range(inputs):
-                total += x[r, i] * weight[o, i]
-            y[r, o] = total
 
 
 @jit

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from regard.compiled.blocks import Form, Tables, Weights
 from regard.compiled.kernels import KINDS, Floats
+from regard.compiled.products import filled, packed
 from regard.layers.embeddings import Embeddings
 from regard.layers.feedforward import ACTIVATIONS, GatedFeedForward
 from regard.layers.masks import Causal, Everything
@@ -111,21 +112,23 @@ def _weights(stack: Any) -> Weights:
         gain = layer.weight.detach()
         return torch.stack([gain, getattr(layer, "bias", torch.zeros_like(gain)).detach()])
 
-    def matrices(layers: list[Any]) -> list[Floats]:
-        weights = [one.weight.detach() for one in layers]
+    def matrices(layers: list[Any], parts: int = 1) -> list[Floats]:
+        """Their weights and biases; of so many parts of equal size each, one after another."""
+        weights = torch.stack([one.weight.detach() for one in layers]).chunk(parts, 1)
         biases = [torch.zeros(len(one.weight)) if one.bias is None else one.bias.detach() for one in layers]
-        return [_array(torch.stack(weights)), _array(torch.stack(biases))]
+        pairs = zip(weights, torch.stack(biases).chunk(parts, 1), strict=True)
+        return [made for weight, bias in pairs for made in (packed(_array(weight)), filled(_array(bias)))]
 
     def norms(name: str) -> Floats:
         return _array(torch.stack([norm(getattr(block, name)) for block in blocks]))
 
     crosses = [block.cross for block in blocks if block.cross is not None]
-    none = [np.zeros((0, 0, 0), np.float32), np.zeros((0, 0), np.float32)]
-    across = [np.zeros((0, 0, 0), np.float32), *none * 3]
+    none = [np.zeros((0, 0, 0, 0), np.float32), np.zeros((0, 0), np.float32)]
+    across = [np.zeros((0, 0, 0), np.float32), *none * 4]
     if crosses:
         across = [norms("cross_norm")]
-        for name in ("q", "kv", "output"):
-            across += matrices([getattr(one, name) for one in crosses])
+        for name, parts in (("q", 1), ("kv", 2), ("output", 1)):
+            across += matrices([getattr(one, name) for one in crosses], parts)
     made: list[Floats] = [
         *(_array(stack.embed.tokens.weight), _array(norm(stack.embed.norm)), norms("attention_norm")),
         *matrices([block.attention.qkv for block in blocks]),

@@ -9,7 +9,8 @@ import numpy as np
 
 from regard.compiled.blocks import Caches, Form, Places, Tables, Weights, run
 from regard.compiled.choice import Aim, Best, Found, Head, Rows, advance, choose, collect, over
-from regard.compiled.kernels import Floats, Ints, jit, linear
+from regard.compiled.kernels import Floats, Ints, jit
+from regard.compiled.products import linear
 
 
 class Group(NamedTuple):
@@ -56,11 +57,10 @@ def caches_of(half: Half, slots: int, memory: int) -> Caches:
 @jit
 def memory_keys_values(half: Half, memory: Floats, caches: Caches) -> None:
     """The memory's keys and values, once for all steps."""
-    width, rows = half.form.groups * half.form.width, len(memory)
-    for layer in range(len(half.weights.qkv)):
-        weight, bias = half.weights.kv[layer], half.weights.kv_bias[layer]
-        linear(memory, rows, weight[:width], bias[:width], caches.across_keys[layer])
-        linear(memory, rows, weight[width:], bias[width:], caches.across_values[layer])
+    its = half.weights
+    for layer in range(len(its.k)):
+        linear(memory, len(memory), its.k[layer], its.k_bias[layer], caches.across_keys[layer])
+        linear(memory, len(memory), its.v[layer], its.v_bias[layer], caches.across_values[layer])
 
 
 @jit
@@ -172,7 +172,7 @@ def search_group(half: Half, head: Head, group: Group, memory: Floats, aim: Aim,
     most, columns = count * aim.beams, group.prompts.shape[1] + steps
     rows, new = rows_of(most, steps, columns), rows_of(most, steps, columns)
     x, hidden = np.empty((max(tokens, most), memory.shape[1]), np.float32), np.empty((most, memory.shape[1]), np.float32)
-    logits, caches = np.empty((most, len(head.weight)), np.float32), caches_of(half, tokens + 16 * most, len(memory))
+    logits, caches = np.empty((most, head.size), np.float32), caches_of(half, tokens + 16 * most, len(memory))
     if half.form.cross:
         memory_keys_values(half, memory, caches)
     at, read = prompt_places(group, rows), tokens

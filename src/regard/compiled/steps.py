@@ -10,7 +10,8 @@ from torch import Tensor
 
 from regard.compiled.blocks import Places, run
 from regard.compiled.choice import Head
-from regard.compiled.kernels import Floats, linear
+from regard.compiled.kernels import Floats
+from regard.compiled.products import linear
 from regard.compiled.search import Half, caches_of, grown
 
 
@@ -47,7 +48,7 @@ class Steps:
         return torch.from_numpy(self._logits(hidden[last]))
 
     def _logits(self, hidden: Floats) -> Floats:
-        logits = np.empty((len(hidden), len(self._head.weight)), np.float32)
+        logits = np.empty((len(hidden), self._head.size), np.float32)
         linear(hidden * np.float32(self._head.scale), len(hidden), self._head.weight, self._head.bias, logits)
         return logits
 

@@ -16,6 +16,7 @@ import torch
 from regard.compiled.choice import Aim, Found, Head
 from regard.compiled.kernels import PLACE, Floats
 from regard.compiled.parts import Parts
+from regard.compiled.products import filled, packed
 from regard.compiled.search import Group, Half, encode, search_group
 from regard.compiled.steps import Steps
 from regard.decoding.banks import Demand
@@ -58,7 +59,8 @@ class Compiled:
         assert self._decoder is not None
         weight = head.project.weight.detach().numpy()
         bias = np.zeros(len(weight), np.float32) if head.project.bias is None else head.project.bias.detach().numpy()
-        self.head = Head(np.ascontiguousarray(weight), bias, float(head.scale), np.zeros(0, np.int32))
+        self._project = weight, bias, float(head.scale)
+        self.head = _head(*self._project)
         self.tokens = self._decoder.weights.tokens
 
     @classmethod
@@ -123,10 +125,9 @@ class Compiled:
         if short is None:
             return self._search(Written(self.tokens, self.head), inputs, limits, options, bos, eos)
         at = short.model.ids.numpy()
-        head = self.head._replace(weight=self.head.weight[at], bias=self.head.bias[at])
-        return short.answers(
-            self._search(Written(self.tokens[at], head), inputs, limits, short.options, short.bos, short.eos)
-        )
+        weight, bias, scale = self._project
+        written = Written(self.tokens[at], _head(weight[at], bias[at], scale))
+        return short.answers(self._search(written, inputs, limits, short.options, short.bos, short.eos))
 
     def _search(
         self, written: Written, inputs: Sequence[Sequence[int]], limits: Sequence[int], options: Search, bos: int, eos: int
@@ -172,6 +173,11 @@ class Compiled:
         if not search_group(Half(weights, tables, decoder.form), written.head, group, memory, aim, found):
             raise UserError(BROKEN)
         return found
+
+
+def _head(weight: Floats, bias: Floats, scale: float) -> Head:
+    """weight: Float[V D], bias: Float[V]."""
+    return Head(len(weight), packed(weight), filled(bias), scale, np.zeros(0, np.int32))
 
 
 def flat(inputs: Sequence[Sequence[int]]) -> list[int]:
