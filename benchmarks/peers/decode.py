@@ -27,8 +27,10 @@ def of_regard(its: argparse.Namespace, ids: Answers) -> Callable[[], Answers]:
 
     from regard.decoding import Search
     from regard.decoding.generate import Job, Workers, run_job
+    from regard.layers.memory import keep_memory
     from regard.translator import load
 
+    keep_memory()
     torch.set_num_threads(its.threads)
     kinds = set(filter(None, its.variant.split("+")))
     translator = load(its.model, device="cpu", dtype="int8" if "int8" in kinds else "float32")

@@ -104,7 +104,9 @@ def _main(arguments: Sequence[str]) -> int:
 
 def _guarded(verb: str, rest: Sequence[str]) -> int:
     from regard.errors import UserError
+    from regard.layers.memory import keep_memory
 
+    keep_memory()
     try:
         import typer
 

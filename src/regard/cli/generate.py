@@ -97,10 +97,8 @@ def _load(model: str, device: str | None, dtype: str | None, options: dict[str, 
     own = ("batch_tokens", "stop")
     search_options(None, **{name: value for name, value in options.items() if name not in own})
     from regard.generator import Generator
-    from regard.layers.memory import keep_memory
     from regard.loading import load_as
 
-    keep_memory()
     return load_as(Generator, model, device, dtype).run_in(engine)
 
 

@@ -205,14 +205,12 @@ def _asked(named: dict[str, Any]) -> dict[str, Any]:
 def _load(named: dict[str, Any], options: dict[str, Any]) -> Any:
     from regard.cli.craft import opened, reranked
     from regard.decoding.options import search_options
-    from regard.layers.memory import keep_memory
 
     search_options(None, **{name: v for name, v in options.items() if name not in OWN})
     if "glossary" in options:
         from regard.text.glossary import Glossary
 
         options["glossary"] = Glossary.open(options["glossary"])
-    keep_memory()
     run = _engine(named)
     translator = run(opened(named["model"], named["more"], named["device"], named["dtype"]))
     if steps := getattr(translator, "meta", {}).get("preprocess"):
