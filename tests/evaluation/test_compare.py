@@ -150,8 +150,8 @@ def test_mistakes_are_told() -> None:
         compare([REFERENCES[:-1]], BAD, GOOD)
     with pytest.raises(UserError, match="60 translations but 1 source"):
         compare([REFERENCES], BAD, GOOD, ["a"])
-    with pytest.raises(UserError, match="unknown metric 'wer'"):
-        compare([REFERENCES], BAD, GOOD, options=Comparing(("wer",)))
+    with pytest.raises(UserError, match="unknown metric 'bert'"):
+        compare([REFERENCES], BAD, GOOD, options=Comparing(("bert",)))
     with pytest.raises(UserError, match="seed must be 1 or more"):
         Comparing(seed=0)
     with pytest.raises(UserError, match="buckets must be growing"):

@@ -25,7 +25,7 @@ def command(
     ] = None,
     source_lang: Annotated[str | None, Option(help="source language")] = None,
     target_lang: Annotated[str | None, Option(help="target language; chooses BLEU's tokenizer")] = None,
-    metrics: Annotated[str, Option(help="bleu,chrf,chrf++,ter,comet")] = "bleu,chrf,ter",
+    metrics: Annotated[str, Option(help="bleu,chrf,chrf++,ter,comet, or a metric of evaluate")] = "bleu,chrf,ter",
     tokenize: Annotated[str | None, Option(help="BLEU's tokenizer: 13a, zh, none, intl, char, flores200 …")] = None,
     lowercase: Annotated[bool, Option("--lowercase", help="compare without case")] = False,
     preprocess: Annotated[str, Option(help="steps for sources and references (moses-lc, no-stress)")] = "",

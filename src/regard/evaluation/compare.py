@@ -14,20 +14,24 @@ from regard.errors import UserError
 from regard.evaluation.breakdown import WordBucket, by_frequency, unknown_words
 from regard.evaluation.comet import Comet
 from regard.evaluation.cost import Cost
+from regard.evaluation.resampling import Side, Test, of_sums
 from regard.evaluation.scores import (
     CHINESE,
+    COUNTED,
     LOWER_IS_BETTER,
+    METRICS,
     SACREBLEU,
     References,
     Scoring,
     check_metrics,
     check_references,
+    counted,
 )
 
 
 @dataclass(frozen=True)
 class Comparing:
-    """How to compare. metrics: bleu, chrf, chrf++, ter, and comet where `comet` is there. samples, seed: of the paired
+    """How to compare. metrics: those of `score`, and comet where `comet` is there. samples, seed: of the paired
     bootstrap and of approximate randomisation. buckets: last length of each bucket of source words. worst: how many
     sentences to show for each system. source_language: where it is Chinese or Japanese, lengths count characters.
     source_words: those of the text that was learned from; source sentences are parted by how many others they have.
@@ -52,34 +56,6 @@ class Comparing:
             raise UserError(f"seed must be 1 or more, not {self.seed}")
         if list(self.buckets) != sorted(set(self.buckets)) or any(edge < 1 for edge in self.buckets):
             raise UserError(f"buckets must be growing lengths from 1 on, not {list(self.buckets)}")
-
-
-@dataclass(frozen=True)
-class Side:
-    """One system's score, and the mean and half width of its 95 % bootstrap interval."""
-
-    score: float
-    mean: float
-    half_width: float
-
-
-@dataclass(frozen=True)
-class Test:
-    """A metric for both systems. difference: second minus first; low, high: its 95 % bootstrap interval, on the resamples
-    of sacrebleu's test; p_value: sacrebleu's, two-sided; p_randomised: that of its approximate randomisation (Riezler &
-    Maxwell 2005), of as many trials."""
-
-    __test__ = False  # not a class of tests
-
-    metric: str
-    signature: str
-    first: Side
-    second: Side
-    difference: float
-    low: float
-    high: float
-    p_value: float
-    p_randomised: float
 
 
 @dataclass(frozen=True)
@@ -152,13 +128,17 @@ def compare(
     paired bootstrap (Koehn 2004) is sacrebleu's own. UserError: unequal counts, empty references, wrong options.
     """
     options = options or Comparing()
-    metrics = check_metrics(options.metrics, (*SACREBLEU, *(["comet"] if options.comet else [])))
+    metrics = check_metrics(options.metrics, (*METRICS, *(["comet"] if options.comet else [])))
     if len(first) != len(second):
         raise UserError(f"{names[0]} has {len(first)} lines but {names[1]} has {len(second)}: they must be equal")
     sets = check_references(references, len(first), options.scoring.allow_empty)
     if sources is not None and len(sources) != len(first):
         raise UserError(f"{len(first)} translations but {len(sources)} source lines: they must be equal")
-    tests = _tests(sets, first, second, [name for name in metrics if name != "comet"], options)
+    tests = _tests(sets, first, second, [name for name in metrics if name in SACREBLEU], options)
+    allowed = [[r for r in row if r is not None] for row in zip(*sets)]
+    for name in (name for name in metrics if name in COUNTED):
+        (one, signature), (two, _) = (counted(name, texts, allowed, options.scoring) for texts in (first, second))
+        tests.append(of_sums(name, signature, (one, two), options.samples, options.seed))
     if options.comet is not None and "comet" in metrics:
         tests.append(_comet(options.comet, sources, sets, (first, second), options))
     measured, unit = _lengths(sources, sets, options)
@@ -232,24 +212,12 @@ def _comet(
     comet: Comet, sources: Sequence[str] | None, sets: list[list[str | None]], sides: tuple[Sequence[str], Sequence[str]],
     options: Comparing,
 ) -> Test:  # fmt: skip
-    """The mean of COMET's judgements of single sentences, tested on the same resamples and shuffles."""
+    """The mean of COMET's judgements of single sentences."""
     if sources is None:
         raise UserError("COMET reads the sources too: give --source FILE")
     references = [next(r for r in row if r is not None) for row in zip(*sets)]
-    one, two = (100 * np.array(comet.judge(sources, list(texts), references)) for texts in sides)
-    count, random = len(one), np.random.default_rng(options.seed)
-    rows = random.choice(count, size=(options.samples, count), replace=True)
-    means = one[rows].mean(1), two[rows].mean(1)
-    differences = means[1] - means[0]
-    gap = float(two.mean() - one.mean())
-    spread = np.abs(differences) - np.abs(differences).mean()
-    signs = np.where(np.random.default_rng(options.seed).integers(2, size=(options.samples, count), dtype=bool), 1.0, -1.0)
-    shuffled = np.abs(signs @ (two - one)) / count
-    p_values = [float((np.sum(found >= abs(gap)) + 1) / (options.samples + 1)) for found in (spread, shuffled)]
-    halves = [float(np.percentile(found, 97.5) - np.percentile(found, 2.5)) / 2 for found in means]
-    first, second = (Side(float(own.mean()), float(m.mean()), half) for own, m, half in zip((one, two), means, halves))
-    low, high = np.percentile(differences, [2.5, 97.5])
-    return Test("comet", comet.signature, first, second, gap, float(low), float(high), p_values[0], p_values[1])
+    one, two = ([(value, 1.0) for value in comet.judge(sources, list(texts), references)] for texts in sides)
+    return of_sums("comet", comet.signature, (one, two), options.samples, options.seed)
 
 
 def _interval(metric: Any, systems: Any, references: Any, options: Comparing) -> tuple[float, float]:

@@ -85,46 +85,54 @@ SACREBLEU: dict[str, Callable[[Scoring], Any]] = {"bleu": _bleu, "chrf": _chrf(0
 """The metrics that sacrebleu computes: name -> a sacrebleu metric for these options."""
 
 
-def _rate(unit: str, split: Callable[[str], Sequence[str]]) -> Callable[..., Score]:
-    def measure(hypotheses: Sequence[str], references: list[list[str]], signature: str) -> Score:
-        pairs = [nearest(split(text), [split(r) for r in allowed]) for text, allowed in zip(hypotheses, references)]
-        wrong, total = sum(e for e, _ in pairs), sum(length for _, length in pairs)
-        value = 100 * wrong / total if total else 100.0 * (wrong > 0)
-        return Score(value, f"{signature}|unit:{unit}|ref:nearest", {"edits": wrong, "reference_length": total})
-
-    return measure
+Part = tuple[float, float]
+"""What a text adds to the two sums whose quotient is the score."""
 
 
-def _equal(first_only: bool, wrong: bool) -> Callable[..., Score]:
-    def measure(hypotheses: Sequence[str], references: list[list[str]], signature: str) -> Score:
-        hits = sum(
+@dataclass(frozen=True)
+class Counted:
+    """A metric that is a quotient of sums over the texts. parts: of each text beside its references, of which there may be
+    several. names: of the sums, where they are told."""
+
+    parts: Callable[[Sequence[str], list[list[str]]], list[Part]]
+    signature: str
+    names: tuple[str, str] | None = None
+
+
+def _rate(unit: str, split: Callable[[str], Sequence[str]]) -> Counted:
+    def parts(hypotheses: Sequence[str], references: list[list[str]]) -> list[Part]:
+        return [nearest(split(text), [split(r) for r in allowed]) for text, allowed in zip(hypotheses, references)]
+
+    return Counted(parts, f"unit:{unit}|ref:nearest", ("edits", "reference_length"))
+
+
+def _equal(first_only: bool, wrong: bool) -> Counted:
+    def parts(hypotheses: Sequence[str], references: list[list[str]]) -> list[Part]:
+        hits = [
             text.strip() in {r.strip() for r in allowed[: 1 if first_only else None]}
             for text, allowed in zip(hypotheses, references)
-        )
-        count, total = (len(hypotheses) - hits if wrong else hits), len(hypotheses)
-        signature += f"|ref:{'first' if first_only else 'any'}"
-        return Score(100 * count / total, signature, {"wrong" if wrong else "right": count, "entries": total})
+        ]
+        return [(int(hit != wrong), 1) for hit in hits]
 
-    return measure
+    return Counted(parts, f"ref:{'first' if first_only else 'any'}", ("wrong" if wrong else "right", "entries"))
 
 
-def _rouge(kind: str) -> Callable[..., Score]:
-    def measure(hypotheses: Sequence[str], references: list[list[str]], signature: str) -> Score:
+def _rouge(kind: str) -> Counted:
+    def parts(hypotheses: Sequence[str], references: list[list[str]]) -> list[Part]:
         try:
             from rouge_score.rouge_scorer import RougeScorer
         except ImportError:
             raise UserError("ROUGE needs rouge-score: pip install 'regard[rouge]'") from None
         scorer = RougeScorer([kind], use_stemmer=True)
-        best = [
-            max(scorer.score(reference, text)[kind].fmeasure for reference in allowed)
+        return [
+            (max(scorer.score(reference, text)[kind].fmeasure for reference in allowed), 1)
             for text, allowed in zip(hypotheses, references)
         ]
-        return Score(100 * sum(best) / len(best), f"{signature}|rouge-score:F1|stemmer:yes|ref:best")
 
-    return measure
+    return Counted(parts, "rouge-score:F1|stemmer:yes|ref:best")
 
 
-COUNTED: dict[str, Callable[..., Score]] = {
+COUNTED: dict[str, Counted] = {
     "exact_match": _equal(first_only=False, wrong=False),
     "word_error": _equal(first_only=False, wrong=True),
     "word_error_first": _equal(first_only=True, wrong=True),
@@ -216,11 +224,20 @@ def _one(
         metric = SACREBLEU[name](options)
         result = metric.corpus_score(list(hypotheses), sets)
         return Score(float(result.score), str(metric.get_signature()), _parts(result))
+    parts, signature = counted(name, hypotheses, allowed, options)
+    over, under = (sum(column) for column in zip(*parts, strict=True)) if parts else (0, 0)
+    value = 100 * over / under if under else 100.0 * (over > 0)
+    return Score(value, signature, dict(zip(COUNTED[name].names or (), (over, under))))
+
+
+def counted(name: str, texts: Sequence[str], allowed: list[list[str]], options: Scoring) -> tuple[list[Part], str]:
+    """What each text adds to a metric of COUNTED, beside its allowed references, and the metric's signature."""
     if options.lowercase:
-        hypotheses, allowed = [text.lower() for text in hypotheses], [[r.lower() for r in row] for row in allowed]
+        texts, allowed = [text.lower() for text in texts], [[r.lower() for r in row] for row in allowed]
     counts = {len(row) for row in allowed}
     signature = f"nrefs:{counts.pop() if len(counts) == 1 else 'var'}|case:{'lc' if options.lowercase else 'mixed'}"
-    return COUNTED[name](hypotheses, allowed, signature)
+    its = COUNTED[name]
+    return its.parts(texts, allowed), f"{signature}|{its.signature}"
 
 
 def _parts(result: Any) -> dict[str, Any]:
