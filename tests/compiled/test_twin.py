@@ -108,6 +108,18 @@ def test_changed_weights_are_read_anew(model: Any) -> None:
     assert after == slow
 
 
+def test_updated_weights_are_read_anew(model: Any) -> None:
+    """By an optimiser that does not count its updates in the version of a weight."""
+    before, _ = both(model, Job(Search(), 1, 2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.3, fused=True)
+    for weight in model.parameters():
+        weight.grad = torch.randn_like(weight)
+    optimizer.step()
+    after, slow = both(model, Job(Search(), 1, 2))
+    assert before != after
+    assert after == slow
+
+
 def test_a_shortlist_narrows_both_alike(model: Any, calls: list[int]) -> None:
     near = torch.arange(23)[:, None].repeat(1, 2).int()
     job = Job(Search(num_beams=3), 1, 2, shortlist=Shortlist(torch.tensor([3, 4, 5, 11]).int(), near))

@@ -144,6 +144,22 @@ def test_a_prepared_weight_gives_what_the_layer_gives(rows, bias, monkeypatch):
     assert prepared_linear(x, layer).requires_grad  # with gradients it is the layer itself
 
 
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adagrad])
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_prepared_weight_is_made_anew_after_an_update(kind, fused, monkeypatch):
+    """Torch's fused optimisers change a weight without counting it in its version."""
+    monkeypatch.setattr(kernels, "OUTPUTS", 64)
+    layer, x = torch.nn.Linear(24, 64), torch.randn(3, 24)
+    optimizer = kind(layer.parameters(), lr=0.5, fused=fused)
+    for _ in range(2):
+        with torch.no_grad():
+            torch.testing.assert_close(prepared_linear(x, layer), layer(x), rtol=1e-5, atol=1e-5)
+        layer(x).square().sum().backward()
+        optimizer.step()
+    with torch.no_grad():
+        torch.testing.assert_close(prepared_linear(x, layer), layer(x), rtol=1e-5, atol=1e-5)
+
+
 def test_what_cannot_be_prepared_is_left_to_the_layer(monkeypatch):
     monkeypatch.setattr(kernels, "OUTPUTS", 64)
     with torch.inference_mode():

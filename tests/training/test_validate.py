@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard.layers import kernels
 from regard.text.corpus import Pair
+from regard.training.loop import steps
 from regard.training.prepare import prepare
-from regard.training.recipe import Recipe
+from regard.training.recipe import Recipe, load_recipe
 from regard.training.run import Run
 from regard.training.validate import Look, judge, look, spread, translator_of
 
@@ -38,6 +40,26 @@ def test_a_look_leaves_no_trace(toy_recipe: Recipe, tmp_path: Path) -> None:
         torch.rand(3)
     assert torch.equal(random, torch.get_rng_state())
     assert run.plain.training
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon"])
+def test_a_look_sees_the_weights_of_its_update(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str
+) -> None:
+    """What is kept of an output weight from one look is not used in the next: fused optimisers do not count updates."""
+    recipe = load_recipe(toy, [f"training.optimizer={optimizer}", "training.learning_rate=0.1"])
+    prepared = prepare(recipe)
+    run = Run(recipe, prepared, tmp_path)
+    monkeypatch.setattr(kernels, "OUTPUTS", 1)
+    with run.in_use() as model:
+        first = judge(model, recipe, prepared, prepared.valid_pairs)[0]
+    for _ in zip(range(3), steps(run)):
+        pass
+    with run.in_use() as model:
+        found = judge(model, recipe, prepared, prepared.valid_pairs)[0]
+        monkeypatch.setattr(kernels, "OUTPUTS", 10**9)
+        assert found == judge(model, recipe, prepared, prepared.valid_pairs)[0]
+    assert found != first
 
 
 def test_perfect_output_scores_hundred(toy_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 from torch.nn import functional as F
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.weak import WeakIdKeyDictionary
 
 CHUNK = {"cpu": 512, "cuda": 4096}
@@ -153,6 +155,16 @@ def linear_cross_entropy(x: Tensor, weight: Tensor, bias: Tensor | None, ids: Te
             return slow_linear_cross_entropy(x, weight, bias, ids, smoothing)
         return _LinearCrossEntropy.apply(x, weight, bias, ids, smoothing)
 
+
+def _count_update(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    """Torch's fused optimisers change weights and do not count it in their version, by which a copy tells that it is old."""
+    for group in optimizer.param_groups:
+        for weight in group["params"]:
+            if not weight.is_inference():
+                increment_version(weight)
+
+
+register_optimizer_step_post_hook(_count_update)
 
 _PREPARED: Any = WeakIdKeyDictionary()
 OUTPUTS = 2048
