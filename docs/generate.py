@@ -1,13 +1,13 @@
 """Write the tables of the documentation that can be made from the program: `python docs/generate.py`.
 
-A page keeps such a table between `<!-- generated: NAME -->` and `<!-- end -->`. The Chinese pages take their words from
-chinese.tsv (English, tab, Chinese); a text that is missing there is named, and the exit code is then 1.
+A page keeps such a table between `<!-- generated: NAME -->` and `<!-- end -->`; words behind the name are its arguments. The
+Chinese pages take their words from chinese.tsv (English, tab, Chinese); a text that is missing there is named, and the exit
+code is then 1. Parts that need more than a few lines are in the folder making.
 """
 
 from __future__ import annotations
 
 import ast
-import functools
 import importlib
 import inspect
 import json
@@ -17,48 +17,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).resolve().parent
-ROOT = DOCS.parent
-LANGUAGES = ("en", "zh")
-MARK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+if str(Path(__file__).resolve().parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from making.labs import findings, lab_verdicts, labs
+from making.reference import http, python, schema
+from making.words import DOCS, LANGUAGES, ROOT, MissingError, cell, rows, say, sentence, table, value
 
-class MissingError(LookupError):
-    """A text that has no translation."""
-
-
-@functools.cache
-def rows(name: str) -> list[list[str]]:
-    """The lines of a TSV file beside this one, as lists of cells."""
-    lines = (DOCS / name).read_text(encoding="utf-8").split("\n")
-    return [line.split("\t") for line in lines if line]
-
-
-def say(text: str, language: str) -> str:
-    """The text in that language. MissingError: chinese.tsv does not have it."""
-    if language == "en" or not text:
-        return text
-    found = {row[0]: row[1] for row in rows("chinese.tsv")}
-    if text not in found:
-        raise MissingError(text)
-    return found[text]
-
-
-def cell(text: str) -> str:
-    """Text as a cell of a table."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
-
-
-def table(head: list[str], body: list[list[str]], language: str) -> str:
-    """A table in Markdown."""
-    names = [say(name, language) for name in head]
-    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in body)]) + "\n"
-
-
-def value(default: Any) -> str:
-    """A default as YAML has it."""
-    return f"`{json.dumps(default, ensure_ascii=False)}`"
+MARK = re.compile(r"(<!-- generated: (\S+)((?: [\w-]+)*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def recipes(language: str) -> str:
@@ -82,7 +48,7 @@ def _section(name: str, section: Any, what: str, language: str) -> str:
     for key, info in _plain(section):
         default = say("required", language) if info.is_required() else value(info.default)
         body.append([f"`{name}.{key}`", default, cell(say(str(info.description), language))])
-    parts = [f"### {name}\n\n{_sentence(say(what, language), language)}\n", table(_HEAD, body, language)]
+    parts = [f"### {name}\n\n{sentence(say(what, language), language)}\n", table(_HEAD, body, language)]
     for key, info in section.model_fields.items():
         if hasattr(info.annotation, "model_fields"):
             parts.append(_section(f"{name}.{key}", info.annotation, str(info.description), language))
@@ -90,10 +56,6 @@ def _section(name: str, section: Any, what: str, language: str) -> str:
 
 
 _HEAD = ["key", "default", "what it means"]
-
-
-def _sentence(text: str, language: str) -> str:
-    return text[:1].upper() + text[1:] + ("." if language == "en" else "。")
 
 
 def architectures(language: str) -> str:
@@ -125,7 +87,7 @@ def commands(language: str) -> str:
 
     parts = []
     for verb, what in VERBS.items():
-        parts.append(f"### regard {verb}\n\n{_sentence(say(what, language), language)}\n")
+        parts.append(f"### regard {verb}\n\n{sentence(say(what, language), language)}\n")
         for title, command in _subcommands(verb):
             body = [_parameter(p, language) for p in command.params if "--help" not in p.opts]
             if title:
@@ -256,104 +218,6 @@ def trials(language: str) -> str:
     return table(["what was tried", "how often", "failed"], body or [[say("not measured yet", language), "", ""]], language)
 
 
-@functools.cache
-def measured() -> tuple[dict[str, Any], dict[str, Any]]:
-    """The results of labs in docs/labs/*.json (each file one, or a list of them), by lab: as it is, and sabotaged."""
-    from regard.labs.frame.values import Result
-
-    plain: dict[str, Any] = {}
-    broken: dict[str, Any] = {}
-    for path in sorted((DOCS / "labs").glob("*.json")):
-        told = json.loads(path.read_text(encoding="utf-8"))
-        for one in told if isinstance(told, list) else [told]:
-            result = Result.model_validate(one)
-            (plain if result.sabotage is None else broken)[result.lab] = result
-    return plain, broken
-
-
-def lab_verdicts(language: str) -> str:
-    """All labs with their verdicts: documented, measured, and under sabotage."""
-    from regard import labs
-    from regard.labs.frame.words import FRAME, VERDICTS
-
-    def word(result: Any) -> str:
-        return (
-            FRAME["waiting"].say(language).rstrip("。.")
-            if result is None or not result.checks
-            else VERDICTS[result.verdict].say(language)
-        )
-
-    plain, broken = measured()
-    body = []
-    for lab in labs.every():
-        link = f"[{lab.name}](#{anchor(lab_title(lab, language))})"
-        documented = VERDICTS[lab.expected].say(language)
-        body.append([f"L{lab.number}", link, cell(lab.title.say(language)), documented, word(plain.get(lab.name)),
-                     word(broken.get(lab.name))])  # fmt: skip
-    head = ["", *(FRAME[key].say(language) if key else "" for key in ("contents", "", "expected", "verdict")), "`--break`"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in body)]
-    return "\n".join(lines) + "\n"
-
-
-def lab_title(lab: Any, language: str) -> str:
-    """The heading of a lab's section."""
-    return f"L{lab.number} {lab.name}{'：' if language == 'zh' else ': '}{lab.title.say(language)}"
-
-
-def anchor(title: str) -> str:
-    """The anchor of a heading."""
-    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
-
-
-def labs(language: str) -> str:
-    """Each lab: what is claimed, how it is measured, how to break it, and its stored result."""
-    from regard.labs import every
-
-    return "\n".join(_lab(lab, language) for lab in every())
-
-
-def _lab(lab: Any, language: str) -> str:
-    from regard.labs.frame.words import FRAME, VERDICTS
-
-    colon, plain = "：" if language == "zh" else ": ", measured()[0].get(lab.name)
-    parts = [f"### {lab_title(lab, language)}\n"]
-    for number, quote in enumerate(lab.quotes, 1):
-        english = "" if language == "zh" else f" {cell(quote.en)}"
-        parts.append(f"{number}. 「{cell(quote.zh)}」{english} ({quote.note}, {cell(quote.section)})")
-    parts.append("")
-    for key in ("vary", "fixed", "measured", "control"):
-        parts.append(f"- {FRAME[key].say(language)}{colon}{cell(getattr(lab.design, key).say(language))}")
-    broken, result = measured()[1].get(lab.name), ""
-    if broken is not None and broken.checks:
-        result = f" → {VERDICTS[broken.verdict].say(language)}"
-    parts += [f"- `regard lab {lab.name} --break`{colon}{cell(lab.sabotage.say(language))}{result}\n"]
-    if plain is None or not plain.checks:
-        return "\n".join([*parts, f"{FRAME['verdict'].say(language)}{colon}{FRAME['waiting'].say(language)}\n"])
-    return "\n".join([*parts, *_result(plain, language)])
-
-
-def _result(result: Any, language: str) -> list[str]:
-    from regard.labs.frame.table import shown
-    from regard.labs.frame.words import FRAME, ROLES, VERDICTS, says
-
-    colon, stop = ("：", "。") if language == "zh" else (": ", ".")
-    verdict = f"**{FRAME['verdict'].say(language)}{colon}{VERDICTS[result.verdict].say(language)}{stop}**"
-    head = ["", FRAME["checks"].say(language), FRAME["value"].say(language), FRAME["threshold"].say(language), "",
-            FRAME["origin"].say(language)]  # fmt: skip
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for one in result.checks:
-        about = " [" + ", ".join(map(str, one.quotes)) + "]" if one.quotes else ""
-        lines.append("| " + " | ".join([
-            ROLES[one.role].say(language) + about, cell(one.what.say(language)), shown(one.value, language),
-            f"{cell(one.operator)} {shown(one.threshold, language)}", says(one.passed, one.role).say(language),
-            cell(one.origin.say(language)),
-        ]) + " |")  # fmt: skip
-    size = f"{FRAME['environment'].say(language)}{colon}{result.settings['size']}, torch {result.environment['torch']}, " \
-           f"{result.seconds:.0f} s"  # fmt: skip
-    limits = [f"- {cell(limit.say(language))}" for limit in result.limits]
-    return [f"{verdict} {cell(result.finding.say(language))}\n", *lines, "", *limits, "", f"{size}\n"]
-
-
 def flags(language: str) -> str:
     """The flags that a translation may carry."""
     from regard.decoding.flags import FLAGS
@@ -361,15 +225,19 @@ def flags(language: str) -> str:
     return table(["flag", "what it says"], [[f"`{n}`", cell(say(what, language))] for n, what in FLAGS.items()], language)
 
 
-BLOCKS: dict[str, Callable[[str], str]] = {
-    block.__name__: block
-    for block in (recipes, architectures, commands, aliases, faults, counts, named, trials, flags, lab_verdicts, labs)
+OWN = (recipes, architectures, commands, aliases, faults, counts, named, trials, flags)
+BLOCKS: dict[str, Callable[..., str]] = {
+    block.__name__: block for block in (*OWN, lab_verdicts, labs, findings, python, http, schema)
 }
 
 
 def page(text: str, language: str) -> str:
     """A page with its generated parts made anew."""
-    return MARK.sub(lambda found: f"{found[1]}\n{BLOCKS[found[2]](language)}\n{found[3]}", text)
+
+    def made(found: re.Match[str]) -> str:
+        return f"{found[1]}\n{BLOCKS[found[2]](language, *found[3].split())}\n{found[4]}"
+
+    return MARK.sub(made, text)
 
 
 def missing() -> list[str]:
