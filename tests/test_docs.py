@@ -7,6 +7,7 @@ same folder; `slow` leaves it to `make test-slow`. Trainings and demos get three
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -136,7 +138,20 @@ def test_links_lead_somewhere(path: Path) -> None:
         if not re.match(r"[a-z]+:", target):
             name, _, anchor = target.partition("#")
             assert (path.parent / name).exists(), target
-            assert not anchor or anchor in _anchors(path.parent / name if name else path), target
+            if name.endswith(".json"):
+                assert _looks_at(path.parent / name, anchor), target
+            else:
+                assert not anchor or anchor in _anchors(path.parent / name if name else path), target
+
+
+def _looks_at(trace: Path, address: str) -> bool:
+    """Whether the page of a trace has the view that an address names, and the attentions."""
+    from regard.inspection import Trace
+
+    asked = dict(parse_qsl(address))
+    views = json.loads(text_of(ROOT / "page" / "src" / "en.json"))
+    kinds = {f"{one.half} {one.kind}" for one in Trace.read(trace).attentions}
+    return f"view.{asked['view']}" in views and asked.get("kind", next(iter(kinds))) in kinds
 
 
 def _anchors(path: Path) -> set[str]:
@@ -166,6 +181,22 @@ def test_every_key_is_in_recipes_and_every_verb_in_commands(language: str) -> No
     assert [key for key in keys(Recipe, "") if f"`{key}`" not in page] == []
     page = text_of(DOCS / language / "commands.md")
     assert [verb for verb in VERBS if f"### regard {verb}\n" not in page] == []
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    import regard
+    import regard.inspection
+
+    generator()
+    told = {name.rpartition(".")[2] for names in sys.modules["making.reference"].NAMES.values() for name in names}
+    assert set(regard.__all__) | set(regard.inspection.__all__) <= told
+
+
+def test_every_lab_is_in_the_notes_section_by_section() -> None:
+    from regard import labs
+
+    page = text_of(DOCS / "en" / "notes.md")
+    assert [lab.name for lab in labs.every() if f"[L{lab.number} {lab.name}]" not in page] == []
 
 
 def test_every_recipe_is_named() -> None:
