@@ -48,9 +48,24 @@ def test_every_page_leads_to_its_twin(site: tuple[str, Path]) -> None:
         assert re.search(rf'href="[./#]*/\.\./{other}/{page.stem}\.html"', text), page.name
 
 
+def test_what_can_be_looked_into_is_there(site: tuple[str, Path]) -> None:
+    language, output = site
+    text = "".join((output / f"{name}.html").read_text(encoding="utf-8") for name in ("notes", "explanations", "labs"))
+    asked = set(re.findall(r'(?:href|src)="(see/[^"#]*)[^"]*"', text))
+    assert {f"see/{path.stem}.html" for path in (DOCS / "see").glob("*.json")} <= asked
+    assert [name for name in asked if not (output / name).is_file()] == []
+    assert f"#view=hand&amp;lang={language}" in text
+
+
 def index(output: Path) -> dict[str, Any]:
     text = (output / "searchindex.js").read_text(encoding="utf-8")
     return json.loads(text[text.index("(") + 1 : text.rindex(")")])
+
+
+def pages_with(found: dict[str, Any], term: str) -> set[str]:
+    """Pages that have a term in their text or their headings."""
+    places = [found[kind].get(term, []) for kind in ("terms", "titleterms")]
+    return {found["docnames"][at] for one in places for at in (one if isinstance(one, list) else [one])}
 
 
 def test_chinese_is_found(site: tuple[str, Path]) -> None:
@@ -61,6 +76,7 @@ def test_chinese_is_found(site: tuple[str, Path]) -> None:
         return
     wanted = ["注意", "意力", "力机", "机制"]
     assert [pair for pair in wanted if pair not in terms] == []
+    assert {"notes", "labs"} <= set.intersection(*(pages_with(index(output), pair) for pair in wanted))
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed: the browser's half of the search is not run")
