@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from regard.decoding import Search
-from regard.decoding.banks import Demand, _shared
+from regard.decoding.banks import Demand
 from regard.decoding.generate import translate_ids
 from regard.decoding.phrases import Rules
 from regard.models import rnn, transformer
@@ -161,14 +161,6 @@ def test_what_does_not_fit_the_limit_is_begun_and_not_kept(table) -> None:
     found = model.find([[5]], Search(num_beams=3, max_length=2), prefix=[demand([["aa aa aa"]])])[0]
     assert found
     assert not found[0].finished
-
-
-def test_banks_take_turns_and_the_best_of_all_comes_first() -> None:
-    needs, none, one = [2, 2, 2, 1, 0, 0, 1], [False] * 7, [n == 4 for n in range(7)]
-    assert _shared(needs, none, 3, False) == [0, 3, 4]
-    assert _shared(needs, none, 5, False) == [0, 1, 3, 4, 5]
-    assert _shared(needs, one, 2, False) == [4, 0, 5]
-    assert _shared(needs, one, 2, True) == [4, 5]
 
 
 def test_demands_and_beginnings_side_by_side() -> None:

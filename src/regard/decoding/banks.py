@@ -10,7 +10,7 @@ tokens are left than the phrases need, only their tokens are written.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,8 +18,10 @@ import torch
 from torch import Tensor
 
 from regard.decoding.best import first_of
+from regard.decoding.needs import Needs
 from regard.decoding.options import Search
 from regard.decoding.phrases import Rules, Stage
+from regard.decoding.turns import shared
 
 SURE = math.log(0.5)
 """Log-probability of the end mark above which a beam that lacks phrases turns to them."""
@@ -52,11 +54,16 @@ class Tracker:
     (greedy search, sampling), a row that the model would end turns to its missing phrases."""
 
     def __init__(self, rules: Sequence[Rules | None], limits: Sequence[int], eos: int, options: Search) -> None:
-        self.rules, self.limits, self.eos, self.options = list(rules), list(limits), eos, options
+        self.limits, self.eos, self.options = list(limits), eos, options
         self.alone = options.method != "beam"
-        self.rows: list[Stage | None] = [None if one is None else one.start() for one in rules]
+        self.ruled = [one is not None for one in rules]
+        self.lexicon = next(one.lexicon for one in rules if one is not None)
+        free = Rules(self.lexicon)
+        self.rules = [free if one is None else one for one in rules]
+        self.rows: list[Stage] = [one.start() for one in self.rules]
         self.turned: list[bool] = [False] * len(self.rows)
-        self._words: Tensor | None = None
+        self._needs: Needs | None = None
+        self._inside: Tensor | None = None
 
     def spread(self, sentences: Sequence[int]) -> None:
         """A row for each of these sentences. To be called before the first token."""
@@ -71,30 +78,27 @@ class Tracker:
     def wrote(self, tokens: Tensor) -> None:
         """Each row has written a token Int[R]."""
         for row, token in enumerate(tokens.tolist()):
-            stage = self.rows[row]
-            if stage is not None and token != self.eos:
-                after = stage.after(token)
+            if token != self.eos:
+                after = self.rows[row].after(token)
                 self.turned[row] = self.turned[row] and bool(after.seen.active) and after.missing > 0
                 self.rows[row] = after
 
     def enough(self, sentence: int) -> int:
         """Finished answers after which a sentence's search may stop: those asked for where phrases slow down the others."""
         its = self.options
-        return its.num_beams if self.rules[sentence] is None or its.stopping == "first" else its.num_return
+        return its.num_return if self.ruled[sentence] and its.stopping != "first" else its.num_beams
 
     def mask(self, logits: Tensor, norm: Tensor, step: int, sentences: Tensor) -> None:
         """Take away from logits Float[R V] what the rows may not write as token number `step`. norm: Float[R], as in
         `Constraints.apply`."""
         numbers, over = sentences.tolist(), self._would_end(logits, norm)
-        early = [row for row, stage in enumerate(self.rows) if stage is not None and not stage.ends]
+        early = [row for row, stage in enumerate(self.rows) if not stage.ends]
         logits[early, self.eos] = -math.inf
         at: list[int] = []  # rows and tokens that are taken away, all at once
         taken: list[int] = []
         narrow: list[tuple[int, list[int]]] = []
         usual: Literal["alone", "usual"] = "alone" if self.alone else "usual"
         for row, stage in enumerate(self.rows):
-            if stage is None:
-                continue
             left = self.limits[numbers[row]] - step
             when: Literal["alone", "usual", "last"] = usual if left > 1 else "last"
             blocked = stage.blocked.get(when)
@@ -113,96 +117,73 @@ class Tracker:
             if stage.missing and stage.advance:
                 narrow.append((row, stage.advance))
             elif late and stage.worst:
-                narrow.append((row, [*stage.rules.lexicon.outside, self.eos]))
+                narrow.append((row, [*self.lexicon.outside, self.eos]))
         if at:
             logits[torch.tensor(at, device=logits.device), torch.tensor(taken, device=logits.device)] = -math.inf
-        self._hold(logits)
+        held = [row for row, stage in enumerate(self.rows) if stage.held]
+        if held:  # where a forbidden phrase stands, its word must go on
+            logits[held] = logits[held].masked_fill(~self._inside_words(logits), -math.inf)
         if narrow:
             self._narrow(logits, narrow)
 
-    def _hold(self, logits: Tensor) -> None:
-        """Where a forbidden phrase stands, let its word go on."""
-        held = [row for row, stage in enumerate(self.rows) if stage is not None and stage.held]
-        if not held:
-            return
-        logits[torch.tensor(held, device=logits.device)[:, None], self._outside(logits)] = -math.inf
-
     def choose(
-        self, logits: Tensor, norm: Tensor, total: Tensor, found: tuple[Tensor, Tensor, Tensor], over: Sequence[bool]
+        self, logits: Tensor, norm: Tensor, total: Tensor, found: tuple[Tensor, Tensor, Tensor], step: int, sentences: Tensor
     ) -> None:
         """Rewrite the candidates of sentences with rules, as `extensions` found them: ends first, then what goes on, best
         first. Among them are then the best token of each beam, those that bring its phrases nearer, and the best that leaves
         a required phrase the word that it is.
 
-        logits, norm, total: as for `extensions`. over: of each sentence whether this token is its last, and unfinished
-        answers are worth keeping only if nothing better is known."""
+        logits, norm, total: as for `extensions`. step: number of the token. sentences: Int[A], numbers of the sentences. At
+        their last token, unfinished answers are worth keeping only if nothing better is known."""
         best, place, log = found
-        width, count, vocab = total.shape[1], best.shape[1], logits.shape[1]
-        lists = [[] if stage is None else stage.advance for stage in self.rows]
-        every, onward, given = _side_by_side(range(len(lists)), lists, logits.device)
-        more = torch.cat([first_of(logits)[:, None], self._whole(logits), onward], 1)
-        level = (total.flatten() - norm)[:, None]
-        scores = logits.gather(1, more) + level
-        scores[:, 2:].masked_fill_(~given, -math.inf)
-        near, its = (every[:, None] % width * vocab + more).tolist(), scores.tolist()
-        usual, known = place.tolist(), best.tolist()
-        rows, chosen = [], []
-        for sentence, last in enumerate(over):
-            start = sentence * width
-            stages = [stage for stage in self.rows[start : start + width] if stage is not None]
-            if not stages:
-                continue
-            ranked = {at: score for at, score in zip(usual[sentence], known[sentence]) if score > -math.inf}
-            if not any(stage.missing for stage in stages) and not any(self._needs(stages, ranked, vocab)):
-                continue  # nothing is needed by any of them: the best are what would be chosen
-            for row in range(start, start + width):
-                for at, score in zip(near[row], its[row]):
-                    if score > -math.inf:
-                        ranked.setdefault(at, score)
-            order = sorted((-score, at) for at, score in ranked.items())
-            places = [at for _, at in order]
-            needs = self._needs(stages, places, vocab)
-            kept = [places[n] for n in _shared(needs, [at % vocab == self.eos for at in places], count // 2, last)]
-            rows.append(sentence)
-            chosen.append([*kept, *[-1] * (count - len(kept))])
-        if rows:
-            at, first = torch.tensor(chosen, device=place.device), torch.tensor(rows, device=place.device)[:, None] * width
-            place[rows] = inside = at.clamp(min=0)
-            row = first + inside // vocab
-            log[rows] = logits[row, inside % vocab] - norm[row]
-            best[rows] = (total.flatten()[row] + log[rows]).masked_fill(at < 0, -math.inf)
+        (count, width), vocab = total.shape, logits.shape[1]
+        if self._needs is None:
+            self._needs = Needs(self.rules, self.eos, logits.device)
+        stage, level = self._needs.numbers(self.rows), total.flatten() - norm
+        more = torch.stack([first_of(logits), self._whole(logits)], 1)
+        start = torch.arange(count * width, device=logits.device) % width * vocab
+        score = torch.cat([best, (logits.gather(1, more) + level[:, None]).view(count, -1)], 1)
+        places = torch.cat([place, (start[:, None] + more).view(count, -1)], 1)
+        whose = stage.view(count, width).gather(1, places // vocab)
+        need = self._needs.of(whose, sentences[:, None].expand_as(whose), places % vocab, score > -math.inf)
+        asked = ((need > 0) & (score > -math.inf))[:, : best.shape[1]].any(1)
+        lacks = (self._needs.missing[stage] > 0).view(count, width).any(1)
+        busy = (asked | lacks).nonzero()[:, 0]  # of the others the best are what would be chosen
+        if not len(busy):
+            return
+        rows = (busy[:, None] * width + torch.arange(width, device=logits.device)).flatten()
+        onward, lack = self._needs.onward(stage[rows])
+        near = (logits[rows[:, None], onward] + level[rows, None]).masked_fill(lack < 0, -math.inf)
+        score, places, need = (
+            torch.cat([known[busy], new.view(len(busy), -1)], 1)
+            for known, new in ((score, near), (places, start[rows, None] + onward), (need, lack))
+        )
+        last = torch.tensor([self.limits[n] == step + 1 for n in sentences[busy].tolist()], device=logits.device)
+        at = shared(places, score, need, places % vocab == self.eos, best.shape[1] // 2, last)
+        inside, first = at.clamp(min=0), busy[:, None] * width
+        place[busy], row = inside, first + inside // vocab
+        log[busy] = logits[row, inside % vocab] - norm[row]
+        best[busy] = (total.flatten()[row] + log[busy]).masked_fill(at < 0, -math.inf)
 
     def _whole(self, logits: Tensor) -> Tensor:
-        """Int[R 1]: where a required phrase stands, the best token that does not go on with its word; elsewhere any."""
-        found = torch.zeros(len(logits), 1, dtype=torch.long, device=logits.device)
-        rows = [row for row, stage in enumerate(self.rows) if stage is not None and stage.stands]
+        """Int[R]: where a required phrase stands, the best token that does not go on with its word; elsewhere any."""
+        found = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
+        rows = [row for row, stage in enumerate(self.rows) if stage.stands]
         if rows:
-            after = torch.cat([self._outside(logits), found.new_tensor([self.eos])])
-            found[rows, 0] = after[logits[torch.tensor(rows, device=logits.device)[:, None], after].argmax(1)]
+            found[rows] = logits[rows].masked_fill(self._inside_words(logits), -math.inf).argmax(1)
         return found
 
-    def _outside(self, logits: Tensor) -> Tensor:
-        """The ids of `Lexicon.outside`."""
-        if self._words is None:
-            stage = next(one for one in self.rows if one is not None)
-            self._words = torch.tensor(stage.rules.lexicon.outside, dtype=torch.long, device=logits.device)
-        return self._words
+    def _inside_words(self, logits: Tensor) -> Tensor:
+        """Bool[V]: not of `Lexicon.outside`, nor the end mark."""
+        if self._inside is None:
+            self._inside = torch.ones(logits.shape[1], dtype=torch.bool, device=logits.device)
+            self._inside[torch.tensor([*self.lexicon.outside, self.eos], device=logits.device)] = False
+        return self._inside
 
     def _would_end(self, logits: Tensor, norm: Tensor) -> list[bool]:
         """Whether the model would end each row here: in a beam, if that is likelier than all else together."""
         ends = logits.argmax(1) == self.eos if self.alone else logits[:, self.eos] - norm > SURE
         return ends.tolist()
-
-    def _needs(self, stages: Sequence[Stage], places: Iterable[int], vocab: int) -> list[int]:
-        """`Stage.need` of each place in a sentence, beam * vocab + token; an end mark is no token of the text."""
-        found = []
-        for at in places:
-            stage, token = stages[at // vocab], at % vocab
-            need = stage.needs.get(token)
-            if need is None:
-                need = stage.need(token) if token != self.eos else max(stage.missing, int(not stage.ends))
-            found.append(need)
-        return found
 
     @staticmethod
     def _narrow(logits: Tensor, wanted: Sequence[tuple[int, Sequence[int]]]) -> None:
@@ -223,29 +204,3 @@ def _side_by_side(
     made = torch.tensor([[*its, *[-1] * (most - len(its))] for its in lists], dtype=torch.long, device=device)
     made = made.view(len(lists), most)
     return torch.tensor(list(rows), dtype=torch.long, device=device), made.clamp(min=0), made >= 0
-
-
-def _shared(needs: Sequence[int], ends: Sequence[bool], width: int, last: bool) -> list[int]:
-    """Numbers of candidates, which come best first: those that end, among the first `width` that need nothing; then `width`
-    that go on. An end mark that comes too early is taken only where nothing else is left."""
-    if last:
-        least = min(needs, default=0)
-        return [n for n, need in enumerate(needs) if need == least][:width]
-    complete = [n for n, need in enumerate(needs) if need == 0][:width]
-    banks: dict[int, list[int]] = {}
-    for n, need in enumerate(needs):
-        if not ends[n]:
-            banks.setdefault(need, []).append(n)
-    turns: list[int] = []
-    ordered = [banks[need] for need in sorted(banks)]
-    for rank in range(width):
-        turn = [bank[rank] for bank in ordered if len(bank) > rank]
-        if not turn or len(turns) >= width:
-            break
-        first = min(turn)
-        turns.append(first)
-        turns += [n for n in turn if n != first]
-    finished = [n for n in complete if ends[n]]
-    if not turns and not finished:
-        finished = [n for n in range(min(width, len(needs))) if ends[n]]
-    return finished + sorted(turns[:width])

@@ -81,23 +81,27 @@ class Stage:
     word goes on; stands: so does a required one."""
 
     __slots__ = (
-        "_advance", "_idle", "_next", "_onward", "_open", "blocked", "broken", "ends", "held", "missing", "needs", "rules",
+        "_advance", "_next", "blocked", "broken", "ends", "goes_on", "held", "missing", "needs", "rules",
         "seen", "stands", "worst",
     )  # fmt: skip
 
     def __init__(self, rules: Rules, seen: _Seen, broken: bool) -> None:
         self.rules, self.seen, self.broken = rules, seen, broken
-        bodies = [rules.patterns[number].body for number, _ in seen.active]
-        whole = [number for body, (number, size) in zip(bodies, seen.active) if size == len(body)]
-        self.held, self.stands = any(n >= rules.required for n in whole), any(n < rules.required for n in whole)
+        self.held = self.stands = False
+        self.goes_on: frozenset[int] = frozenset()  # ids that write on what is begun
+        for number, size in seen.active:
+            body = rules.patterns[number].body
+            if size < len(body):
+                self.goes_on |= rules.lexicon.going_on(body[size:])
+            elif number < rules.required:
+                self.stands = True
+            else:
+                self.held = True
         self.missing = rules.count(seen)
         self.worst = rules.count(_Seen(seen.met, (), SPACED, WIDE)) if seen.active else self.missing
         self.ends = self.missing == 0 and not self.held and not seen.rest
         self.needs: dict[int, int] = {}
         self._next: dict[int, Stage] = {}
-        self._idle: dict[tuple[int, int], Stage] = {}
-        self._open = bool(seen.rest or whole)
-        self._onward = {body[size] for body, (_, size) in zip(bodies, seen.active) if size < len(body)}
         self._advance: list[int] | None = None
         self.blocked: dict[str, list[int]] = {}
 
@@ -110,36 +114,52 @@ class Stage:
 
     def _after(self, token: int) -> Stage:
         """Most tokens have nothing to do with phrases, nor go on with what is begun: all that counts of them is how they
-        end."""
-        rules, texts = self.rules, self.rules.lexicon.texts
-        if self._open or token in rules.touching or token >= len(texts) or texts[token][0] in self._onward:
+        end, and, where a phrase stands, whether they go on with its word."""
+        rules = self.rules
+        if self.seen.rest or token in rules.touching or token in self.goes_on or token >= len(rules.lexicon.texts):
             return rules.move(self.seen, token)
-        ending = rules.lexicon.ending(token)
-        found = self._idle.get(ending)
+        inside, last, gap = rules.lexicon.shape(token)
+        alike = -1 - gap - 3 * last - 9 * (inside and (self.stands or self.held))  # no id is below 0
+        found = self._next.get(alike)
         if found is None:
-            found = self._idle[ending] = rules.idle(self.seen.met, ending)
+            found = self._next[alike] = rules.move(self.seen, token)
         return found
 
     def need(self, token: int) -> int:
-        """Tokens that are still needed after this one, by required phrases, and to go on with a word that must not end; kept
-        in `needs`."""
-        after = self.after(token)
-        found = self.needs[token] = after.missing + after.held
+        """Tokens that are still needed after this one, by required phrases, and to go on with a word that must not end. For
+        ids of which `usual` does not tell; kept in `needs`."""
+        seen, _ = self.rules.read(self.seen, token)
+        found = self.needs[token] = self.rules.count(seen) + self.rules.holds(seen)
         return found
 
     @property
+    def usual(self) -> tuple[int, ...]:
+        """`need` of ids by their `Lexicon.classes`, but for those that touch phrases or go on with what is begun, and where
+        a beginning is still to be written."""
+        count, met, active = self.rules.fresh, self.seen.met, self.seen.active
+        whole = [n for n, size in active if n < self.rules.required and size == len(self.rules.patterns[n].body)]
+        said = met.union(self.rules.owner[n] for n in whole) if whole else met
+        outside, inside = ([count(its, gap) for gap in (NARROW, SPACE, WIDE)] for its in (said, met))
+        return self.missing + self.held, *outside, *inside
+
+    @property
     def advance(self) -> list[int]:
-        """Tokens that bring required phrases nearer."""
+        """Tokens that bring required phrases nearer; what they need is in `needs`."""
         if self._advance is None:
-            self._advance = [t for t in sorted(self.rules.onward(self.seen)) if self.after(t).missing < self.missing]
+            self._advance = []
+            for token in sorted(self.rules.onward(self.seen)):
+                seen, _ = self.rules.read(self.seen, token)
+                missing = self.rules.count(seen)
+                if missing < self.missing:
+                    self._advance.append(token)
+                    self.needs[token] = missing + self.rules.holds(seen)
         return self._advance
 
     @property
     def opening(self) -> list[int]:
         """Tokens that go on with the beginning that was given, or go beyond it; none if it is there."""
-        rest, lexicon = self.seen.rest, self.rules.lexicon
-        inside = [token for size in range(1, len(rest)) for token in lexicon.exact(rest[:size])]
-        return [*inside, *lexicon.starting(rest)] if rest else []
+        rest = self.seen.rest
+        return sorted(self.rules.lexicon.going_on(rest)) if rest else []
 
     def forbidden(self, when: Literal["usual", "alone", "last"]) -> list[int]:
         """Tokens that complete a forbidden phrase, "last": also those after which its word might go on, "alone": these too,
@@ -180,7 +200,9 @@ class Rules:
             for token in lexicon.touching(pattern.body):
                 self._touched.setdefault(token, []).append(number)
         self.touching = lexicon.silent.union(self._touched)
-        self._stages: dict[tuple[_Seen, bool], Stage] = {}
+        self._stages: dict[_Seen | tuple[_Seen, bool], Stage] = {}
+        self._savings: dict[tuple[frozenset[int], int], tuple[int, int]] = {}
+        self._begins: dict[tuple[frozenset[int], int], set[int]] = {}
         self._endings: dict[tuple[int, tuple[tuple[int, int], ...]], tuple[list[int], list[int]]] = {}
 
     def __bool__(self) -> bool:
@@ -208,39 +230,74 @@ class Rules:
             for number, place in begun:
                 body = self.patterns[number].body
                 found.update(self.lexicon.starting(body[place:]) if place < len(body) else ())
-            after = {token: stage.after(token) for token in sorted(found)}
-            broken = [token for token, its in after.items() if its.broken]
-            self._endings[key] = broken, [token for token, its in after.items() if its.held and not its.broken]
+            after = {token: self.read(stage.seen, token) for token in sorted(found)}
+            broken = [token for token, (_, wrong) in after.items() if wrong]
+            self._endings[key] = broken, [token for token, (seen, wrong) in after.items() if self.holds(seen) and not wrong]
         return self._endings[key]
 
     def count(self, seen: _Seen) -> int:
         """Tokens that the required phrases still need. Only one phrase can be gone on with at a time: the begun one that
         saves most."""
-        total, saved = 0, 0
-        for group, members in enumerate(self.groups):
-            if group not in seen.met:
-                counts = [self.patterns[n].missing(p) for n in members for p in self._places(seen, n)]
-                now = min((count for count in counts if count is not None), default=self._whole[group])
-                if now:
-                    total += self._whole[group]
-                    saved = max(saved, self._whole[group] - now)
+        begun = [(number, place) for number, place in seen.active if number < self.required]
+        if not begun:
+            return self.fresh(seen.met, seen.gap)
+        counts = [(self.owner[number], self.patterns[number].missing(place + 1)) for number, place in begun]
+        whole = [group for group, left in counts if left == 0]
+        total, saved = self._saved(seen.met.union(whole), seen.gap)
+        saves = (self._whole[group] - left for group, left in counts if left is not None and group not in whole)
+        return total - max(saved, *saves, 0)
+
+    def fresh(self, met: frozenset[int], gap: int) -> int:
+        """`count` where no phrase is begun."""
+        total, saved = self._saved(met, gap)
         return total - saved
+
+    def _saved(self, met: frozenset[int], gap: int) -> tuple[int, int]:
+        """Tokens that the groups not yet met need after a word, and how many of them may be saved after such a gap."""
+        found = self._savings.get((met, gap))
+        if found is None:
+            total = saved = 0
+            for group, members in enumerate(self.groups):
+                if group not in met:
+                    counts = [self.patterns[n].missing(place) for n in members for place in self._starts(gap, n)]
+                    now = min((count for count in counts if count is not None), default=self._whole[group])
+                    total, saved = total + self._whole[group], max(saved, self._whole[group] - now)
+            found = self._savings[met, gap] = total, saved
+        return found
 
     def onward(self, seen: _Seen) -> set[int]:
         """Ids that begin a required phrase, or go on with one."""
-        found: set[int] = set()
-        for number in range(self.required):
-            if self.owner[number] not in seen.met:
-                for place in self._places(seen, number):
-                    if self.patterns[number].missing(place):
-                        found |= self.patterns[number].next.get(place, set())
+        found = set(self._beginning(seen.met, seen.gap))
+        for number, place in seen.active:
+            if number < self.required and self.patterns[number].missing(place + 1):
+                found |= self.patterns[number].next.get(place + 1, set())
+        return found
+
+    def _beginning(self, met: frozenset[int], gap: int) -> set[int]:
+        """Ids that begin a required phrase after such a gap."""
+        found = self._begins.get((met, gap))
+        if found is None:
+            found = self._begins[met, gap] = set()
+            for number in range(self.required):
+                if self.owner[number] not in met:
+                    for place in self._starts(gap, number):
+                        if self.patterns[number].missing(place):
+                            found |= self.patterns[number].next.get(place, set())
         return found
 
     def move(self, seen: _Seen, token: int) -> Stage:
         """The stage after one more token."""
+        return self._stage(*self.read(seen, token))
+
+    def holds(self, seen: _Seen) -> bool:
+        """Whether a forbidden phrase stands there unless its word goes on."""
+        return any(n >= self.required and size == len(self.patterns[n].body) for n, size in seen.active)
+
+    def read(self, seen: _Seen, token: int) -> tuple[_Seen, bool]:
+        """What is seen after one more token, and whether it completes a forbidden phrase."""
         text = self.lexicon.texts[token] if token < len(self.lexicon.texts) else b""
         if not text:
-            return self._stage(seen, False)
+            return seen, False
         met, broken = seen.met, False
         active: list[tuple[int, int]] = []
         begun: dict[int, list[int]] = {}
@@ -260,21 +317,15 @@ class Rules:
         last, gap = self.lexicon.ending(token)
         rest = seen.rest[len(text) :] if seen.rest.startswith(text) else b""
         left = sorted((n, p) for n, p in active if n >= self.required or self.owner[n] not in met)
-        return self._stage(_Seen(met, tuple(left), last, gap, rest), broken)
+        return _Seen(met, tuple(left), last, gap, rest), broken
 
-    def idle(self, met: frozenset[int], ending: tuple[int, int]) -> Stage:
-        """The stage after a token that ends so, and of which no phrase is made."""
-        return self._stage(_Seen(met, (), *ending), False)
-
-    def _places(self, seen: _Seen, number: int) -> list[int]:
-        """How many bytes of " phrase" stand at the end of the text: all ways to see it."""
-        found = [place + 1 for which, place in seen.active if which == number]
-        if seen.gap != WIDE or self.patterns[number].first != SPACED:
-            found.append(1)
-        return found if seen.gap == SPACE and self.patterns[number].missing(1) is not None else [*found, 0]
+    def _starts(self, gap: int, number: int) -> list[int]:
+        """How many bytes of " phrase" stand after such a gap: all ways to see it."""
+        found = [1] if gap != WIDE or self.patterns[number].first != SPACED else []
+        return found if gap == SPACE and self.patterns[number].missing(1) is not None else [*found, 0]
 
     def _stage(self, seen: _Seen, broken: bool) -> Stage:
-        key = seen, broken
+        key = (seen, True) if broken else seen
         found = self._stages.get(key)
         if found is None:
             found = self._stages[key] = Stage(self, seen, broken)

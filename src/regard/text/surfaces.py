@@ -98,6 +98,8 @@ class Lexicon:
         self._endings: dict[int, tuple[int, int]] = {}
         self._keys = [self.texts[number] for number in self.order]
         self._touching: dict[bytes, frozenset[int]] = {}
+        self._going_on: dict[bytes, frozenset[int]] = {}
+        self._shapes: dict[int, tuple[bool, int, int]] = {}
 
     def starting(self, start: bytes) -> list[int]:
         """Ids whose text begins so."""
@@ -132,38 +134,58 @@ class Lexicon:
         return found
 
     def touching(self, body: bytes) -> frozenset[int]:
-        """Ids after which some of this text may stand, if none did before: those that hold it, or end with its beginning."""
+        """Ids after which some of this text may stand, if none did before: those that hold it, or end with its beginning,
+        where a word may begin."""
         found = self._touching.get(body)
         if found is None:
-            begun = tuple(body[:size] for size in range(1, len(body)))
-            near = (*self._last.get(body[:1], ()), *self.holding(body[:2]))
-            near = [n for n in near if body in self.texts[n] or self.texts[n].endswith(begun)]
-            found = self._touching[body] = frozenset(n for n in near if self._may_hold(self.texts[n], body))
+            keys, numbers = self._word_starts if first_kind(body) == SPACED else self._all_starts
+            spans = [(bisect_left(keys, body[:n]), bisect_right(keys, body[:n])) for n in range(1, len(body))]
+            spans.append((bisect_left(keys, body), bisect_left(keys, body + b"\xff\xff")))
+            found = self._touching[body] = frozenset(n for low, high in spans for n in numbers[low:high])
         return found
 
-    @staticmethod
-    def _may_hold(text: bytes, body: bytes) -> bool:
-        """Whether this text stands in another, or its beginning at the end of it, where a word may begin."""
-        at, first = text.find(body[:1]), first_kind(body)
-        while at >= 0:
-            fits = text.startswith(body, at) or body.startswith(text[at:])
-            if fits and (at == 0 or not joined(last_kind(text[:at]), first)):
-                return True
-            at = text.find(body[:1], at + 1)
-        return False
+    def going_on(self, rest: bytes) -> frozenset[int]:
+        """Ids that write on where this text must follow: its beginnings, and what begins with it."""
+        found = self._going_on.get(rest)
+        if found is None:
+            inside = [number for size in range(1, len(rest)) for number in self.exact(rest[:size])]
+            found = self._going_on[rest] = frozenset([*inside, *self.starting(rest)])
+        return found
+
+    def shape(self, number: int) -> tuple[bool, int, int]:
+        """Whether an id, after a letter, goes on with its word; then as `ending`."""
+        found = self._shapes.get(number)
+        if found is None:
+            found = self._shapes[number] = (first_kind(self.texts[number]) == SPACED, *self.ending(number))
+        return found
+
+    @cached_property
+    def classes(self) -> list[int]:
+        """A number for each id: 0 if it adds nothing to a text, else 1 + its gap (see `ending`), and 3 more if, after a
+        letter, it goes on with its word."""
+        shapes = (self.shape(number) if text else None for number, text in enumerate(self.texts))
+        return [0 if shape is None else 1 + shape[2] + 3 * shape[0] for shape in shapes]
+
+    @cached_property
+    def _word_starts(self) -> tuple[list[bytes], list[int]]:
+        """The ends of all ids from where a word in a script with spaces may begin, in order, and whose they are."""
+        found = [
+            (text[at:], number)
+            for number, text in enumerate(self.texts)
+            for at in range(len(text))
+            if at == 0 or not joined(last_kind(text[:at]), SPACED)
+        ]
+        return _columns(found)
+
+    @cached_property
+    def _all_starts(self) -> tuple[list[bytes], list[int]]:
+        """The ends of all ids from each of their bytes, in order, and whose they are."""
+        return _columns([(text[at:], number) for number, text in enumerate(self.texts) for at in range(len(text))])
 
     @cached_property
     def _joined(self) -> tuple[bytes, list[int]]:
         """The texts of all ids end to end, and where each ends."""
         return b"".join(self.texts), list(accumulate(map(len, self.texts)))
-
-    @cached_property
-    def _last(self) -> dict[bytes, list[int]]:
-        """Ids by the last byte of their text."""
-        found: dict[bytes, list[int]] = {}
-        for number, text in enumerate(self.texts):
-            found.setdefault(text[-1:], []).append(number)
-        return found
 
     @cached_property
     def silent(self) -> frozenset[int]:
@@ -205,6 +227,12 @@ class Lexicon:
             if self.spelled(ids[start:]) == body and self.tokenizer.unk not in ids[start:]:
                 return ids[start:]
         return []
+
+
+def _columns(pairs: list[tuple[bytes, int]]) -> tuple[list[bytes], list[int]]:
+    """Pairs in order, the first ones and the second ones apart."""
+    pairs.sort()
+    return [text for text, _ in pairs], [number for _, number in pairs]
 
 
 def _texts(tokenizer: Tokenizer) -> list[bytes]:
