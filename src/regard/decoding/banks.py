@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import or_
 from typing import Literal
 
 import torch
@@ -91,38 +93,29 @@ class Tracker:
     def mask(self, logits: Tensor, norm: Tensor, step: int, sentences: Tensor) -> None:
         """Take away from logits Float[R V] what the rows may not write as token number `step`. norm: Float[R], as in
         `Constraints.apply`."""
-        numbers, over = sentences.tolist(), self._would_end(logits, norm)
+        left = [self.limits[number] - step for number in sentences.tolist()]
         early = [row for row, stage in enumerate(self.rows) if not stage.ends]
+        over = self._would_end(logits, norm)
+        for row in early:
+            self.turned[row] |= over[row] and self.rows[row].missing > 0
         logits[early, self.eos] = -math.inf
-        at: list[int] = []  # rows and tokens that are taken away, all at once
-        taken: list[int] = []
-        narrow: list[tuple[int, list[int]]] = []
         usual: Literal["alone", "usual"] = "alone" if self.alone else "usual"
-        for row, stage in enumerate(self.rows):
-            left = self.limits[numbers[row]] - step
-            when: Literal["alone", "usual", "last"] = usual if left > 1 else "last"
-            blocked = stage.blocked.get(when)
-            if blocked is None:
-                blocked = stage.forbidden(when)
-            if blocked:
-                at += [row] * len(blocked)
-                taken += blocked
-            if over[row] and stage.missing:
-                self.turned[row] = True
-            if stage.seen.rest:
-                narrow.append((row, stage.opening))
-            late = left <= stage.worst + 1
-            if not (late or self.turned[row]):
-                continue
-            if stage.missing and stage.advance:
-                narrow.append((row, stage.advance))
-            elif late and stage.worst:
-                narrow.append((row, [*self.lexicon.outside, self.eos]))
-        if at:
-            logits[torch.tensor(at, device=logits.device), torch.tensor(taken, device=logits.device)] = -math.inf
+        blocked = [stage.block(usual if its > 1 else "last") for stage, its in zip(self.rows, left, strict=True)]
+        at = [row for row, some in enumerate(blocked) for _ in some]
+        if at:  # what is taken away, all at once
+            taken = torch.tensor(list(chain.from_iterable(blocked)), device=logits.device)
+            logits[torch.tensor(at, device=logits.device), taken] = -math.inf
         held = [row for row, stage in enumerate(self.rows) if stage.held]
         if held:  # where a forbidden phrase stands, its word must go on
             logits[held] = logits[held].masked_fill(~self._inside_words(logits), -math.inf)
+        late = [its <= stage.worst + 1 for stage, its in zip(self.rows, left, strict=True)]
+        narrow = [(row, stage.opening) for row, stage in enumerate(self.rows) if stage.seen.rest]
+        for row in [row for row, some in enumerate(map(or_, late, self.turned)) if some]:
+            stage = self.rows[row]
+            if stage.missing and stage.advance:
+                narrow.append((row, stage.advance))
+            elif late[row] and stage.worst:
+                narrow.append((row, [*self.lexicon.outside, self.eos]))
         if narrow:
             self._narrow(logits, narrow)
 
@@ -140,7 +133,8 @@ class Tracker:
         if self._needs is None:
             self._needs = Needs(self.rules, self.eos, logits.device)
         stage, level = self._needs.numbers(self.rows), total.flatten() - norm
-        more = torch.stack([first_of(logits), self._whole(logits)], 1)
+        first = first_of(logits)
+        more = torch.stack([first, self._whole(logits, first)], 1)
         start = torch.arange(count * width, device=logits.device) % width * vocab
         score = torch.cat([best, (logits.gather(1, more) + level[:, None]).view(count, -1)], 1)
         places = torch.cat([place, (start[:, None] + more).view(count, -1)], 1)
@@ -160,18 +154,20 @@ class Tracker:
         )
         last = torch.tensor([self.limits[n] == step + 1 for n in sentences[busy].tolist()], device=logits.device)
         at = shared(places, score, need, places % vocab == self.eos, best.shape[1] // 2, last)
-        inside, first = at.clamp(min=0), busy[:, None] * width
-        place[busy], row = inside, first + inside // vocab
+        inside = at.clamp(min=0)
+        place[busy], row = inside, busy[:, None] * width + inside // vocab
         log[busy] = logits[row, inside % vocab] - norm[row]
         best[busy] = (total.flatten()[row] + log[busy]).masked_fill(at < 0, -math.inf)
 
-    def _whole(self, logits: Tensor) -> Tensor:
-        """Int[R]: where a required phrase stands, the best token that does not go on with its word; elsewhere any."""
-        found = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
-        rows = [row for row, stage in enumerate(self.rows) if stage.stands]
-        if rows:
-            found[rows] = logits[rows].masked_fill(self._inside_words(logits), -math.inf).argmax(1)
-        return found
+    def _whole(self, logits: Tensor, first: Tensor) -> Tensor:
+        """Int[R]: where a required phrase stands, the best token that does not go on with its word; elsewhere any. first:
+        Int[R], the best token of each row."""
+        inside = self._inside_words(logits)
+        stands = torch.tensor([stage.stands for stage in self.rows], device=logits.device)
+        rows = (stands & inside[first]).nonzero()[:, 0]
+        if not len(rows):
+            return first
+        return first.index_put((rows,), logits[rows].masked_fill(inside, -math.inf).argmax(1))
 
     def _inside_words(self, logits: Tensor) -> Tensor:
         """Bool[V]: not of `Lexicon.outside`, nor the end mark."""

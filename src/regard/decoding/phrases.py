@@ -161,6 +161,11 @@ class Stage:
         rest = self.seen.rest
         return sorted(self.rules.lexicon.going_on(rest)) if rest else []
 
+    def block(self, when: Literal["usual", "alone", "last"]) -> list[int]:
+        """`forbidden`, found once."""
+        found = self.blocked.get(when)
+        return self.forbidden(when) if found is None else found
+
     def forbidden(self, when: Literal["usual", "alone", "last"]) -> list[int]:
         """Tokens that complete a forbidden phrase, "last": also those after which its word might go on, "alone": these too,
         but not if they bring required phrases nearer. What `held` forbids (all of `Lexicon.outside`) is not listed. Kept in
