@@ -136,10 +136,11 @@ class Stage:
     def usual(self) -> tuple[int, ...]:
         """`need` of ids by their `Lexicon.classes`, but for those that touch phrases or go on with what is begun, and where
         a beginning is still to be written."""
-        count, met, active = self.rules.fresh, self.seen.met, self.seen.active
-        whole = [n for n, size in active if n < self.rules.required and size == len(self.rules.patterns[n].body)]
-        said = met.union(self.rules.owner[n] for n in whole) if whole else met
-        outside, inside = ([count(its, gap) for gap in (NARROW, SPACE, WIDE)] for its in (said, met))
+        rules, met = self.rules, self.seen.met
+        inside = outside = rules.fresh(met)
+        if self.stands:
+            whole = [n for n, size in self.seen.active if n < rules.required and size == len(rules.patterns[n].body)]
+            outside = rules.fresh(met.union(rules.owner[n] for n in whole))
         return self.missing + self.held, *outside, *inside
 
     @property
@@ -206,9 +207,9 @@ class Rules:
                 self._touched.setdefault(token, []).append(number)
         self.touching = lexicon.silent.union(self._touched)
         self._stages: dict[_Seen | tuple[_Seen, bool], Stage] = {}
-        self._savings: dict[tuple[frozenset[int], int], tuple[int, int]] = {}
+        self._fresh: dict[frozenset[int], tuple[int, int, int]] = {}
         self._begins: dict[tuple[frozenset[int], int], set[int]] = {}
-        self._endings: dict[tuple[int, tuple[tuple[int, int], ...]], tuple[list[int], list[int]]] = {}
+        self._endings: dict[tuple[bool, tuple[tuple[int, int], ...]], tuple[list[int], list[int]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.patterns) or bool(self.opening)
@@ -229,7 +230,7 @@ class Rules:
     def ending(self, stage: Stage) -> tuple[list[int], list[int]]:
         """Ids after which a forbidden phrase stands there, and those after which it does unless its word goes on."""
         begun = tuple((number, place) for number, place in stage.seen.active if number >= self.required)
-        key = stage.seen.last, begun  # nothing else that was written bears on it
+        key = stage.seen.last == SPACED, begun  # nothing else that was written bears on it
         if key not in self._endings:
             found = {token for number in range(self.required, len(self.patterns)) for token in self.holding(number)}
             for number, place in begun:
@@ -245,30 +246,31 @@ class Rules:
         saves most."""
         begun = [(number, place) for number, place in seen.active if number < self.required]
         if not begun:
-            return self.fresh(seen.met, seen.gap)
+            return self.fresh(seen.met)[seen.gap]
         counts = [(self.owner[number], self.patterns[number].missing(place + 1)) for number, place in begun]
         whole = [group for group, left in counts if left == 0]
-        total, saved = self._saved(seen.met.union(whole), seen.gap)
+        met = seen.met.union(whole) if whole else seen.met
+        total = sum(size for group, size in enumerate(self._whole) if group not in met)
         saves = (self._whole[group] - left for group, left in counts if left is not None and group not in whole)
-        return total - max(saved, *saves, 0)
+        return min(self.fresh(met)[seen.gap], *(total - saved for saved in saves), total)
 
-    def fresh(self, met: frozenset[int], gap: int) -> int:
-        """`count` where no phrase is begun."""
-        total, saved = self._saved(met, gap)
-        return total - saved
-
-    def _saved(self, met: frozenset[int], gap: int) -> tuple[int, int]:
-        """Tokens that the groups not yet met need after a word, and how many of them may be saved after such a gap."""
-        found = self._savings.get((met, gap))
+    def fresh(self, met: frozenset[int]) -> tuple[int, int, int]:
+        """`count` where no phrase is begun, after each gap."""
+        found = self._fresh.get(met)
         if found is None:
-            total = saved = 0
-            for group, members in enumerate(self.groups):
-                if group not in met:
-                    counts = [self.patterns[n].missing(place) for n in members for place in self._starts(gap, n)]
-                    now = min((count for count in counts if count is not None), default=self._whole[group])
-                    total, saved = total + self._whole[group], max(saved, self._whole[group] - now)
-            found = self._savings[met, gap] = total, saved
+            narrow, space, wide = (self._unbegun(met, gap) for gap in (NARROW, SPACE, WIDE))
+            found = self._fresh[met] = narrow, space, wide
         return found
+
+    def _unbegun(self, met: frozenset[int], gap: int) -> int:
+        """`count` after a gap, of the groups not yet met."""
+        total = saved = 0
+        for group, members in enumerate(self.groups):
+            if group not in met:
+                counts = [self.patterns[n].missing(place) for n in members for place in self._starts(gap, n)]
+                now = min((count for count in counts if count is not None), default=self._whole[group])
+                total, saved = total + self._whole[group], max(saved, self._whole[group] - now)
+        return total - saved
 
     def onward(self, seen: _Seen) -> set[int]:
         """Ids that begin a required phrase, or go on with one."""
@@ -303,12 +305,14 @@ class Rules:
         text = self.lexicon.texts[token] if token < len(self.lexicon.texts) else b""
         if not text:
             return seen, False
+        near = self._touched.get(token, ())
+        if not (near or seen.active or seen.rest):
+            return _Seen(seen.met, (), *self.lexicon.ending(token)), False
         met, broken = seen.met, False
         active: list[tuple[int, int]] = []
         begun: dict[int, list[int]] = {}
         for number, place in seen.active:
             begun.setdefault(number, []).append(place)
-        near = self._touched.get(token, ())
         for number in sorted({*begun, *near}) if begun else near:
             required = number < self.required
             if required and self.owner[number] in met:
