@@ -1,8 +1,9 @@
 """What `regard plan` forecasts for ranks of this machine, beside what they need: bytes of tensors, seconds of an update.
 
 In each round every rank plans the recipe by itself, all at the same time: the rate of products that one reaches beside the
-others, and how fast they exchange, is what is forecast from. Then they train together, one thread each, DDP and FSDP2,
-without and with activation checkpointing. Memory is told by torch's tracker, for a largest batch on each rank.
+others, and how fast DDP and FSDP2 exchange bare layers, is what is forecast from. Then they train together, one thread
+each, DDP and FSDP2, without and with activation checkpointing. Memory is told by torch's tracker, for a largest batch on
+each rank.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ SETTINGS = (
     "training.threads=1",
 )
 """What changes the recipe: weights and batches large enough that work and tensors are what counts."""
+NARROW, WARM = 16, 2
+"""Width of layers with hardly a weight; passes that are not timed, in which DDP finds its buckets."""
 WAYS = {f"{kind}{' + checkpointing' if again else ''}": (kind, again) for kind in ("ddp", "fsdp") for again in (False, True)}
 WORDS = {
     "way": "方式",
@@ -71,22 +74,13 @@ def work(options: argparse.Namespace) -> dict[str, Any]:
     recipe = recipe_of(options, count)
     alone = plan(recipe, options.updates)  # not joined yet: as one process would, beside the others
     ranks.join(cpu=True)
-    rate, latency = exchange(count)
     needs = ranks.first(lambda: machines.needs_of(recipe, alone))
-    there = machines.Machines(
-        count=count,
-        per_host=count,
-        memory_gb=1000.0,
-        peak_tflops=statistics.mean(ranks.gather(alone.flops_per_second)) / 1e12,
-        utilisation=1.0,
-        host_gb_s=rate,
-        network_gb_s=rate,
-        latency_us=latency,
-        overlap=0.0,
-    )
-    found: dict[str, Any] = {"machines": there.model_dump(), "needs": asdict(needs), "ways": {}}
+    flops = statistics.mean(ranks.gather(alone.flops_per_second))
+    there = {kind: reached(kind, needs, count, flops) for kind in ("ddp", "fsdp")}
+    machine_of = {kind: one.model_dump() for kind, one in there.items()}
+    found: dict[str, Any] = {"machines": machine_of, "needs": asdict(needs), "ways": {}}
     for name, (kind, again) in WAYS.items():
-        one = machines.forecast(needs, there, kind, again)
+        one = machines.forecast(needs, there[kind], kind, again)
         chosen = [f"training.parallel={kind}", f"training.activation_checkpointing={str(again).lower()}"]
         its = trained(recipe_of(options, count, *chosen), options.updates)
         found["ways"][name] = {
@@ -97,26 +91,59 @@ def work(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def exchange(count: int, times: int = 5) -> tuple[float, float]:
-    """How fast ranks exchange: 10^9 bytes a second of each, and microseconds of a collective for every doubling."""
+def reached(kind: str, needs: Any, count: int, flops: float) -> Any:
+    """So many ranks of this machine, as they exchange under DDP or FSDP2: measured around bare layers, as many as the recipe
+    has blocks, with hardly a weight each for the latency of a collective, with as many as its largest for the rate."""
+    from regard.training.machines import Machines, collectives
+
+    layers, width = max(needs.blocks, 1), round(needs.largest**0.5)
+    rate, latency = 1.0, 0.0
+    if count > 1:
+        bare, full = (exchange(kind, layers, size) for size in (NARROW, width))
+        few, _ = collectives(kind, 4.0 * layers * NARROW**2, 0.0, layers)
+        many, volume = collectives(kind, 4.0 * layers * width**2, 0.0, layers)
+        latency = bare / few
+        rate = volume * (count - 1) / count / max(full - many * latency, 1e-9) / 1e9
+    return Machines(
+        count=count,
+        per_host=count,
+        memory_gb=1000.0,
+        peak_tflops=flops / 1e12,
+        utilisation=1.0,
+        host_gb_s=rate,
+        network_gb_s=rate,
+        latency_us=latency * 1e6 / max(count - 1, 1).bit_length(),
+        overlap=0.0,
+    )
+
+
+def exchange(kind: str, layers: int, width: int, times: int = 9) -> float:
+    """Seconds more that a forward and a backward of bare layers take, each `width` wide, when ranks share them."""
     import torch
-    from torch import distributed
+    from torch import distributed, nn
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.nn.parallel import DistributedDataParallel
 
-    from regard.training.machines import BUCKET
+    def stack() -> Any:
+        return nn.Sequential(*(nn.Linear(width, width, bias=False) for _ in range(layers)))
 
-    if count == 1:
-        return 1.0, 0.0
+    def seconds(model: Any) -> float:
+        distributed.barrier()
+        began = time.perf_counter()
+        model(torch.zeros(1, width)).sum().backward()
+        model.zero_grad(set_to_none=True)
+        return time.perf_counter() - began
 
-    def seconds(size: int) -> float:
-        values, found = torch.zeros(size // 4), []
-        for _ in range(times + 1):
-            began = time.perf_counter()
-            distributed.all_reduce(values)
-            found.append(time.perf_counter() - began)
-        return statistics.median(found[1:])
-
-    sent = 2 * BUCKET * (count - 1) / count
-    return sent / seconds(BUCKET) / 1e9, seconds(4) * 1e6 / (count - 1).bit_length()
+    alone, shared = stack(), stack()
+    if kind == "ddp":
+        shared = DistributedDataParallel(shared, gradient_as_bucket_view=True)
+    else:
+        mesh = init_device_mesh("cpu", (distributed.get_world_size(),))
+        for part in (*shared, shared):
+            fully_shard(part, mesh=mesh)
+    found = [seconds(shared) - seconds(alone) for _ in range(WARM + times)]
+    return max(statistics.median(found[WARM:]), 0.0)
 
 
 def trained(recipe: Any, updates: int) -> dict[str, float]:
@@ -130,7 +157,6 @@ def trained(recipe: Any, updates: int) -> dict[str, float]:
     from regard.batches import Stream, ordered
     from regard.training import ranks
     from regard.training.loop import forward_backward, steps
-    from regard.training.plan import WARM
     from regard.training.prepare import prepare
     from regard.training.run import Run
 
@@ -149,8 +175,10 @@ def trained(recipe: Any, updates: int) -> dict[str, float]:
     tracker = MemTracker()
     tracker.track_external(run.model, run.optimizer)
     with tracker:
-        forward_backward(run, [largest])
-        run.update()
+        for _ in range(2):  # in the first it gets to know DDP's buckets, which are there already
+            forward_backward(run, [largest])
+            run.update()
+            tracker.reset_mod_stats()
     peak = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
     return {"per_second": tokens / seconds, "seconds": seconds / updates, "bytes": peak}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 
 from regard.errors import UserError
 from regard.training.machines import (
+    AGREED,
     ASSUMPTIONS,
+    BUCKET,
     Machines,
     Needs,
+    collectives,
     document,
     forecast,
     forecasts,
@@ -22,6 +26,7 @@ from regard.training.machines import (
     read_machines,
     simulated,
 )
+from regard.training.moments import Moment
 
 NEEDS = Needs(
     parameters=100_000_000,
@@ -29,8 +34,9 @@ NEEDS = Needs(
     largest=8_000_000,
     rest=20_000_000,
     optimizer=8.0,
-    activations=10_000_000_000,
-    checkpointed=2_000_000_000,
+    moments=(Moment(5_000_000_000, 0, 0), Moment(2_000_000_000, 0, 200_000_000)),
+    checkpointed=(Moment(1_400_000_000, 16_000_000, 0), Moment(1_390_000_000, 16_000_000, 160_000_000)),
+    copies=200_000_000,
     batch_tokens=25_000,
     flops=250_000_000,
     update_tokens=160_000.0,
@@ -60,12 +66,36 @@ def test_ddp_holds_all_and_fsdp_a_piece() -> None:
     whole, piece = forecast(NEEDS, on(), "ddp"), forecast(NEEDS, on(), "fsdp")
     assert (whole.weights, whole.gradients, whole.optimizer, whole.held) == (4e8, 4e8, 8e8, 0.0)
     assert (piece.weights, piece.gradients, piece.optimizer) == (4e8 / 8, 4e8 / 8, 8e8 / 8)
-    assert piece.held == 2 * (20e6 + 16e6) + 4 * 20e6
-    assert whole.activations == piece.activations == 5e9  # half of what fp32 keeps
-    assert whole.memory == pytest.approx(1.6e9 + 5e9)
+    assert whole.activations == piece.activations == 5e9
+    assert whole.memory == pytest.approx(1.6e9 + 5e9 + 2e8)  # … and weights in bf16, which FSDP2 gathers as such
+    assert piece.held == 2 * (20e6 + 16e6)  # at the first moment, without gradients
+    assert piece.memory == pytest.approx(1.5e8 + 5e9 + piece.held)  # … one batch: gradients come as activations go
     again = forecast(NEEDS, on(), "fsdp", checkpointing=True)
-    assert (again.activations, again.compute) == (1e9 + 0.4e9, pytest.approx(piece.compute * 4 / 3))
-    assert piece.memory == pytest.approx(1e8 + 5e9 + piece.held + 5e7)  # … one batch: gradients come as activations go
+    assert (again.activations, again.compute) == (1.39e9, pytest.approx(piece.compute * 4 / 3))
+    # the second moment is the larger one: gradients of a block in a buffer, of the next in bf16, pieces of five blocks
+    assert again.memory == pytest.approx(1.5e8 + 1.39e9 + 72e6 + 4 * 8e6 + 16e6 / 2 + 160e6 / 8)
+
+
+def test_gradients_of_earlier_batches_are_there() -> None:
+    once, twice = (forecast(Needs(**vars(NEEDS) | {"accumulate": n}), on(), "fsdp") for n in (8, 16))
+    assert twice.memory - once.memory == pytest.approx(4e8 / 8)
+    alone = forecast(Needs(**vars(NEEDS) | {"accumulate": 1}), on(count=1), "ddp")
+    assert alone.memory == pytest.approx(1.2e9 + 5e9 + 2e8)
+    assert forecast(NEEDS, on(count=1), "ddp").memory == pytest.approx(alone.memory + 4e8)
+
+
+def test_the_end_of_the_backward_pass_may_be_what_takes_most() -> None:
+    """Large vocabularies and short batches: gradients of the embedding are whole, and once more in a buffer."""
+    few = Needs(**vars(NEEDS) | {"moments": (Moment(1000, 0, 0),), "rest": 90_000_000, "largest": 1_000_000})
+    assert forecast(few, on(), "fsdp").memory == pytest.approx(1.5e8 + 6 * 90e6 + 4e8 / 8)
+
+
+def test_collectives_are_counted() -> None:
+    assert collectives("ddp", 2.0**20, 0.0, 3) == (1, 2.0**21)
+    assert collectives("ddp", 51 * 2.0**20, 0.0, 3) == (3, 102 * 2.0**20)
+    # each block is gathered twice, the rest once; all scatter their gradients once
+    assert collectives("fsdp", 100.0, 10.0, 3) == (11, 290.0)
+    assert collectives("fsdp", 100.0, 0.0, 3, narrow=0.5) == (9, 200.0)
 
 
 def test_time_is_work_and_what_is_not_hidden() -> None:
@@ -74,6 +104,8 @@ def test_time_is_work_and_what_is_not_hidden() -> None:
     assert one.days == pytest.approx(100_000 * one.step / 86_400)
     assert one.cost == pytest.approx(one.days * 24 * 2)
     eight = forecast(NEEDS, on(), "ddp")
+    late = forecast(NEEDS, on(latency_us=10.0), "ddp")
+    assert late.exchange - eight.exchange == pytest.approx((1 + ceil((4e8 - 2**20) / BUCKET) + AGREED) * 10e-6 * 3)
     assert eight.exchange == pytest.approx(2 * 4e8 * 7 / 8 / 200e9)
     assert eight.volume == pytest.approx(2 * 4e8 * 7 / 8)
     assert eight.hidden
@@ -88,9 +120,8 @@ def test_time_is_work_and_what_is_not_hidden() -> None:
 
 def test_the_batch_that_fits_fills_the_memory() -> None:
     found = forecast(NEEDS, on(), "ddp")
-    full = forecast(
-        Needs(**vars(NEEDS) | {"batch_tokens": found.batch_tokens, "activations": 400_000 * found.batch_tokens}), on(), "ddp"
-    )
+    moments = tuple(Moment(one.activations * found.batch_tokens // 25_000, one.open, one.closed) for one in NEEDS.moments)
+    full = forecast(Needs(**vars(NEEDS) | {"batch_tokens": found.batch_tokens, "moments": moments}), on(), "ddp")
     assert full.fits
     assert full.memory / 1e9 == pytest.approx(38.0, rel=1e-3)
     small = forecast(NEEDS, on(memory_gb=3.0), "ddp")

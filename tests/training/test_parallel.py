@@ -330,6 +330,18 @@ def changed(recipe: Recipe, **training: Any) -> Recipe:
     return recipe.model_copy(update={"training": recipe.training.model_copy(update=training)})
 
 
+@pytest.mark.parametrize("always", [False, True])
+def test_activation_checkpointing_for_a_while(toy_recipe: Recipe, tmp_path: Path, always: bool) -> None:
+    run = Run(changed(toy_recipe, activation_checkpointing=always), prepare(toy_recipe), tmp_path)
+    blocks = parallel.blocks_of(run.plain)
+    before = [vars(block).get("forward") for block in blocks]
+    for wanted in (False, True):
+        with parallel.checkpointing(run.plain, wanted):
+            assert all(("forward" in vars(block)) == wanted for block in blocks)
+        assert [vars(block).get("forward") for block in blocks] == before
+    assert all((found is not None) == always for found in before)
+
+
 def test_activation_checkpointing_changes_no_gradient(toy_recipe: Recipe, tmp_path: Path) -> None:
     """Dropout included: the second pass draws the same masks."""
     from regard.training.plan import saved_bytes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from math import ceil, log2
+from math import ceil, inf, log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,22 +18,31 @@ from regard.training.wording import keys_of, refuse
 from regard.training.yaml_source import read_yaml
 
 if TYPE_CHECKING:
+    from regard.training.moments import Moment
     from regard.training.plan import Plan
     from regard.training.recipe import Recipe
 
 ASSUMPTIONS = (
     "a GPU reaches `utilisation` of its peak at any size of batch, and padding is as in the recipe's own batches",
-    "weights, gradients and the optimiser's memory are fp32; activations grow with the tokens of a batch (measured on the"
-    " recipe's longest batch), and are half as large in bf16",
+    "weights, gradients and the optimiser's memory are fp32; activations are the recipe's longest batch's in the recipe's"
+    " precision, at each moment of its forward and backward as measured here, and grow with the tokens of a batch",
     "a collective runs as rings, within hosts first, then between them; DDP hides it behind the last backward pass, FSDP2"
     " behind all of the work, as far as `overlap` says; each costs `latency_us` for every doubling of the GPUs",
-    "FSDP2 holds two blocks and what is in no block whole at a time, and exchanges gradients after every batch",
-    "activation checkpointing repeats the forward pass, with one block's activations whole at a time; gradients grow as"
-    " activations go, unless they are there before (DDP's buckets, a batch before); evaluations, checkpoints and reading are"
-    " not counted",
+    "DDP holds all gradients all the time, in buckets of 25 MiB that are exchanged one by one, the first of 1 MiB",
+    "FSDP2 gathers what is in no block once for a batch, each block for the forward and for the backward pass, and the next"
+    " meanwhile; a block's gradients are exchanged when the backward pass has left it, after every batch, from a buffer that"
+    " is there until the next block's",
+    "one process has gradients as the backward pass finds them; so do pieces under FSDP2, unless a batch before left them",
+    "activation checkpointing repeats the forward pass, one block at a time",
+    "DDP and one process have a copy of the weights in the precision of the products, FSDP2 gathers them in that",
+    "the optimiser works in place; evaluations, checkpoints and reading are not counted",
 )
 BUCKET = 25 * 2**20
 """Bytes that DDP exchanges at a time."""
+FIRST = 2**20
+"""… the first time."""
+AGREED = 2
+"""Collectives of an update that only agree on its tokens and its loss."""
 
 
 class Machines(Section):
@@ -68,17 +77,19 @@ def read_machines(path: str | Path) -> Machines:
 class Needs:
     """What a recipe needs, whatever it runs on. parameters: numbers; blocks: how many; largest: numbers of the largest
     block; rest: in no block.
-    optimizer: bytes a parameter, the moving average included. activations, checkpointed: bytes that a batch of
-    `batch_tokens` keeps for its backward pass. flops: of a forward pass, a target token. update_tokens: target tokens of an
-    update, accumulate: its batches. updates: until the recipe ends. half: bf16."""
+    optimizer: bytes a parameter, the moving average included. moments, checkpointed: what a batch of `batch_tokens` holds
+    from one moment to the next, without and with activation checkpointing; copies: bytes of weights in another number type
+    meanwhile. flops: of a forward pass, a target token. update_tokens: target tokens of an update, accumulate: its batches.
+    updates: until the recipe ends. half: bf16."""
 
     parameters: int
     blocks: int
     largest: int
     rest: int
     optimizer: float
-    activations: int
-    checkpointed: int
+    moments: tuple[Moment, ...]
+    checkpointed: tuple[Moment, ...]
+    copies: int
     batch_tokens: int
     flops: float
     update_tokens: float
@@ -96,8 +107,9 @@ def needs_of(recipe: Recipe, plan: Plan) -> Needs:
         largest=plan.largest,
         rest=plan.rest,
         optimizer=(held.optimizer + held.ema) / plan.parameters,
-        activations=held.activations,
-        checkpointed=plan.checkpointed,
+        moments=plan.held.moments,
+        checkpointed=plan.checkpointed.moments,
+        copies=plan.held.copies,
         batch_tokens=plan.batch_tokens,
         flops=plan.forward_flops,
         update_tokens=plan.update_tokens,
@@ -146,21 +158,15 @@ def forecast(needs: Needs, machines: Machines, kind: str, checkpointing: bool = 
     gpus, count = machines.count, needs.parameters
     cut = gpus if kind == "fsdp" else 1
     batches = needs.accumulate * (gpus if weak else 1) / gpus  # of this GPU; parts of one where there are fewer than GPUs
-    narrow = 2 if needs.half else 4
-    held = 0.0
-    if kind == "fsdp" and gpus > 1:
-        held = narrow * (needs.rest + 2 * needs.largest) + 4 * max(needs.largest, needs.rest)
     weights, gradients, optimizer = 4 * count / cut, 4 * count / cut, needs.optimizer * count / cut
-    each = _kept(needs, checkpointing) * narrow / 4 / needs.batch_tokens
-    kept = each * needs.batch_tokens * min(batches, 1.0)
-    there = kind == "ddp" or batches > 1 or checkpointing  # gradients, while all activations are
-    fixed = weights + optimizer + held + (gradients if there else 0.0)
-    memory = fixed + (kept if there else max(kept, gradients))
-    room = (machines.memory_gb - machines.overhead_gb) * 1e9
+    room = (machines.memory_gb - machines.overhead_gb) * 1e9 - weights - optimizer
+    moments = _moments(needs, kind, gpus, checkpointing, batches > 1)
+    kept, held, beside = max(((a * min(batches, 1.0), whole, other) for a, whole, other in moments), key=sum)
+    memory = weights + optimizer + kept + held + beside
     tokens = needs.update_tokens * (gpus if weak else 1)
     passes = 4 if checkpointing else 3
     compute = passes * needs.flops * tokens / gpus / (machines.peak_tflops * 1e12 * machines.utilisation)
-    exchange, volume = _exchange(needs, machines, kind, ceil(batches), narrow)
+    exchange, volume = _exchange(needs, machines, kind, ceil(batches))
     hiding = machines.overlap * (compute if kind == "fsdp" else compute * 2 / passes / max(ceil(batches), 1))
     exposed = max(exchange - hiding, min(exchange, 0.02 * compute) if gpus > 1 else 0.0)
     step = compute + exposed
@@ -175,8 +181,8 @@ def forecast(needs: Needs, machines: Machines, kind: str, checkpointing: bool = 
         activations=kept,
         held=held,
         memory=memory,
-        fits=memory <= room,
-        batch_tokens=max(int((room - fixed) / each), 0) if room > fixed + (0.0 if there else gradients) else 0,
+        fits=kept + held + beside <= room,
+        batch_tokens=max(int(min(_share(room - whole - other, a) for a, whole, other in moments) * needs.batch_tokens), 0),
         compute=compute,
         exchange=exchange,
         exposed=exposed,
@@ -188,14 +194,32 @@ def forecast(needs: Needs, machines: Machines, kind: str, checkpointing: bool = 
     )
 
 
-def _kept(needs: Needs, checkpointing: bool) -> float:
-    """Bytes of a batch's activations at a time."""
-    if not checkpointing:
-        return needs.activations
-    return needs.checkpointed + (needs.activations - needs.checkpointed) / max(needs.blocks, 1)
+def _moments(needs: Needs, kind: str, gpus: int, checkpointing: bool, there: bool) -> list[tuple[float, float, float]]:
+    """Bytes on a GPU from one moment of a batch to the next, beside its weights and the optimiser's memory: activations;
+    what FSDP2 has whole; gradients, and DDP's copies of weights. there: a batch before has left gradients."""
+    size, narrow = 4.0 * needs.parameters, 2 if needs.half else 4
+    some = needs.checkpointed if checkpointing else needs.moments
+    if gpus == 1 or kind == "ddp":
+        there = there or gpus > 1
+        return [(a, 0.0, (size if there else float(opened + closed)) + needs.copies) for a, opened, closed in some]
+    found = []
+    for a, opened, closed in some:
+        # weights of the block, of the next and of what is in none; gradients of what the backward has not left yet, and of
+        # the block that it left last, in the buffer that they are exchanged from
+        whole = narrow * (needs.rest + 2 * needs.largest) + opened * narrow / 4 + (4 * needs.largest if closed else 0)
+        found.append((float(a), whole, (size if there else closed) / gpus))
+    last = (narrow + 4.0) * needs.rest  # gradients of what is in no block, as they are copied into such a buffer
+    return [*found, (0.0, last, size / gpus)]
 
 
-def _exchange(needs: Needs, machines: Machines, kind: str, batches: int, narrow: int) -> tuple[float, float]:
+def _share(room: float, activations: float) -> float:
+    """How many times as much of a batch there is room for."""
+    if activations:
+        return room / activations
+    return inf if room >= 0 else 0.0
+
+
+def _exchange(needs: Needs, machines: Machines, kind: str, batches: int) -> tuple[float, float]:
     """Seconds and bytes sent of an update's collectives on a GPU."""
     gpus = machines.count
     if gpus == 1:
@@ -208,15 +232,20 @@ def _exchange(needs: Needs, machines: Machines, kind: str, batches: int, narrow:
         near = size * (inside - 1) / inside / (machines.host_gb_s * 1e9)
         return near + size / inside * (hosts - 1) / hosts / (machines.network_gb_s * 1e9)
 
-    size = 4.0 * needs.parameters
+    batches = 1 if kind == "ddp" else batches
+    narrow = 2 if needs.half else 4
+    times, volume = collectives(kind, 4.0 * needs.parameters, 4.0 * needs.rest, needs.blocks, narrow / 4)
+    others = AGREED + (kind == "fsdp")  # one more for the length of the gradient, of which each has a piece
+    latency = (batches * times + others) * machines.latency_us * 1e-6 * log2(gpus)
+    return ring(batches * volume) + latency, batches * volume * (gpus - 1) / gpus
+
+
+def collectives(kind: str, size: float, rest: float, blocks: int, narrow: float = 1.0) -> tuple[int, float]:
+    """Of a batch after which weights of so many bytes, `rest` of them in none of the blocks, exchange gradients: how many
+    there are, and the bytes that they gather and scatter. narrow: the size of a weight as FSDP2 gathers it, against fp32."""
     if kind == "ddp":
-        seconds, sent, times = 2 * ring(size), 2 * size * (gpus - 1) / gpus, ceil(size / BUCKET)
-    else:
-        gathered = 2 * narrow * needs.parameters
-        seconds = batches * (2 * ring(narrow * needs.parameters) + ring(size))
-        sent = batches * (gathered + size) * (gpus - 1) / gpus
-        times = batches * 3 * max(round((needs.parameters - needs.rest) / max(needs.largest, 1)) + 1, 1)
-    return seconds + times * machines.latency_us * 1e-6 * log2(gpus), sent
+        return 1 + ceil(max(size - FIRST, 0.0) / BUCKET), 2 * size
+    return 3 * blocks + 2 * (rest > 0), narrow * (2 * size - rest) + size
 
 
 def forecasts(needs: Needs, machines: Machines) -> list[Forecast]:

@@ -78,6 +78,23 @@ def checkpoint_activations(model: Model) -> None:
         block.forward = _again(block.forward)
 
 
+@contextlib.contextmanager
+def checkpointing(model: Model, wanted: bool) -> Iterator[None]:
+    """Within, a model's blocks are computed anew in the backward pass if `wanted`, and are not otherwise; whatever holds
+    outside holds again afterwards."""
+    blocks = blocks_of(model)
+    before = [vars(block).pop("forward", None) for block in blocks]
+    try:
+        if wanted:
+            checkpoint_activations(model)
+        yield
+    finally:
+        for block, forward in zip(blocks, before, strict=True):
+            vars(block).pop("forward", None)
+            if forward is not None:
+                block.forward = forward
+
+
 def _again(forward: Any) -> Any:
     @wraps(forward)
     def run(*args: Any, **named: Any) -> Any:

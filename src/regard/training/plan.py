@@ -20,8 +20,9 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from regard.architecture import Model
 from regard.batches import Batch, ordered
-from regard.training.loop import steps
-from regard.training.parallel import blocks_of, checkpoint_activations
+from regard.training.loop import forward_backward, steps
+from regard.training.moments import Held, held_by
+from regard.training.parallel import blocks_of, checkpointing
 from regard.training.prepare import Prepared, prepare
 from regard.training.recipe import Recipe
 from regard.training.run import Run
@@ -32,9 +33,10 @@ WARM = 2
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes. weights, gradients, optimizer, ema: as they are held. activations: what the forward of the largest of some
-    batches, the longest sentences among them, keeps for its backward, each storage once. peak: the most that this process
-    had while it planned (its libraries and the data included), on a GPU the most that tensors took."""
+    """Bytes. weights, gradients, optimizer, ema: as they are held. activations: the most that the largest of some batches,
+    the longest sentences among them, has beside weights and complete gradients at a time of its forward or backward.
+    peak: the most that this process had while it planned (its libraries and the data included), on a GPU the most that
+    tensors took."""
 
     weights: int
     gradients: int
@@ -58,8 +60,9 @@ class Plan:
     batches; training_flops: three times that (the backward has two products for each). step_seconds: median of the timed
     steps. tokens_per_second: target tokens trained. flops_per_second: of the products, while training. epoch_steps: steps
     an epoch. steps: expected until the recipe ends, seconds: and how long they take, evaluations not counted; 0 if
-    unknown. checkpointed: activations with activation checkpointing; blocks: how many there are; largest: parameters of
-    the largest, rest: of what is in none; update_tokens: target tokens of an update; batch_tokens: the budget of a batch.
+    unknown. held, checkpointed: by the largest batch, without and with activation checkpointing; blocks: how many there
+    are; largest: parameters of the largest, rest: of what is in none; update_tokens: target tokens of an update;
+    batch_tokens: the budget of a batch.
     """
 
     parameters: int
@@ -77,7 +80,8 @@ class Plan:
     seconds: float
     device: str
     threads: int
-    checkpointed: int
+    held: Held
+    checkpointed: Held
     blocks: int
     largest: int
     rest: int
@@ -126,10 +130,10 @@ def plan(recipe: Recipe, count: int = 8, prepared: Prepared | None = None) -> Pl
         some = [next(run.stream) for _ in range(4)]
         longest = next(iter(ordered(prepared.train, run.stream.budget, objective=prepared.objective, limits=run.limits)))
         flops, tokens = _forward_flops(run, some)
-        activations = _activations(run, [*some, longest])
+        largest = _largest(run, [*some, longest])
+        held, checkpointed = _held(run, largest)
         seconds, targets = _timed(run, count)
-        memory = _memory(run, activations)
-        checkpointed = _checkpointed(run, [*some, longest], activations)
+        memory = _memory(run, (checkpointed if recipe.training.activation_checkpointing else held).activations)
     blocks = [sum(p.numel() for p in block.parameters()) for block in blocks_of(run.plain)]
     step, per_token = median(seconds), flops / tokens
     speed = sum(targets) / sum(seconds)
@@ -152,6 +156,7 @@ def plan(recipe: Recipe, count: int = 8, prepared: Prepared | None = None) -> Pl
         seconds=total,
         device=str(run.device),
         threads=torch.get_num_threads(),
+        held=held,
         checkpointed=checkpointed,
         blocks=len(blocks),
         largest=max(blocks, default=0),
@@ -239,24 +244,27 @@ def _watched(run: Run) -> Iterator[list[float]]:
     found[0] = now() - began
 
 
-def _checkpointed(run: Run, batches: list[Batch], activations: int) -> int:
-    """Activations where blocks are computed anew; a model without blocks keeps all."""
-    if run.recipe.training.activation_checkpointing or not blocks_of(run.plain):
-        return activations
-    checkpoint_activations(run.plain)
-    return _activations(run, batches)
+def _largest(run: Run, batches: list[Batch]) -> Batch:
+    """The batch whose forward keeps most for its backward."""
 
-
-def _activations(run: Run, batches: list[Batch]) -> int:
-    """Of the batch that keeps most."""
-
-    def forward(batch: Batch) -> None:
+    def kept(batch: Batch) -> int:
+        moved = batch.to(run.device)
         with run.autocast():
-            run.model(batch)
+            return saved_bytes(run.plain, lambda: run.model(moved))
 
     run.plain.train()
-    moved = [batch.to(run.device) for batch in batches]
-    return max(saved_bytes(run.plain, lambda batch=batch: forward(batch)) for batch in moved)
+    return max(batches, key=kept)
+
+
+def _held(run: Run, batch: Batch) -> tuple[Held, Held]:
+    """By a batch, without and with activation checkpointing; the same where a model has no blocks to compute anew. The
+    model's blocks are left as the recipe has them."""
+    blocks, found = blocks_of(run.plain), []
+    run.plain.train()
+    for again in (False, True):
+        with checkpointing(run.plain, again and bool(blocks)):
+            found.append(held_by(run.plain, blocks, lambda: forward_backward(run, [batch])))
+    return found[0], found[1]
 
 
 def _memory(run: Run, activations: int) -> Memory:
