@@ -157,6 +157,8 @@ def trained(recipe: Any, updates: int) -> dict[str, float]:
     from regard.batches import Stream, ordered
     from regard.training import ranks
     from regard.training.loop import forward_backward, steps
+    from regard.training.parallel import Summed
+    from regard.training.plan import keeps_most
     from regard.training.prepare import prepare
     from regard.training.run import Run
 
@@ -171,7 +173,8 @@ def trained(recipe: Any, updates: int) -> dict[str, float]:
     data, objective = run.prepared.train, run.prepared.objective
     stream = Stream(data, run.stream.budget, recipe.training.seed, objective=objective)
     batches = [*islice(stream, 4), next(iter(ordered(data, run.stream.budget, objective=objective)))]
-    largest = max(batches, key=lambda batch: batch.columns)
+    with run.autocast():
+        largest = keeps_most(Summed(run.description.build(), recipe.training.label_smoothing), batches)
     tracker = MemTracker()
     tracker.track_external(run.model, run.optimizer)
     with tracker:

@@ -20,7 +20,7 @@ from regard.batches import Stream, ordered
 from regard.training import machines, parallel, ranks
 from regard.training.journal import read_log
 from regard.training.loop import forward_backward, steps, train
-from regard.training.plan import plan
+from regard.training.plan import keeps_most, plan
 from regard.training.prepare import prepare
 from regard.training.recipe import Recipe, load_recipe
 from regard.training.run import Run
@@ -114,14 +114,16 @@ def _peak(folder: Path, settings: list[str]) -> int:
     stream = Stream(run.prepared.train, run.stream.budget, recipe.training.seed, objective=run.prepared.objective)
     longest = ordered(run.prepared.train, run.stream.budget, objective=run.prepared.objective)
     batches = [*(next(stream) for _ in range(4)), next(iter(longest))]
-    largest = max(batches, key=lambda batch: batch.columns)
+    largest = keeps_most(parallel.Summed(run.description.build(), 0.0), batches)
     forward_backward(run, [largest])  # so that the optimiser's memory is there
     run.update()
     tracker = MemTracker()
     tracker.track_external(run.model, run.optimizer)
     with tracker:
-        forward_backward(run, [largest])
-        run.update()
+        for _ in range(2):  # in the first it gets to know DDP's buckets, which are there already
+            forward_backward(run, [largest])
+            run.update()
+            tracker.reset_mod_stats()
     return tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
 
 

@@ -130,7 +130,9 @@ def plan(recipe: Recipe, count: int = 8, prepared: Prepared | None = None) -> Pl
         some = [next(run.stream) for _ in range(4)]
         longest = next(iter(ordered(prepared.train, run.stream.budget, objective=prepared.objective, limits=run.limits)))
         flops, tokens = _forward_flops(run, some)
-        largest = _largest(run, [*some, longest])
+        run.plain.train()
+        with run.autocast():
+            largest = keeps_most(run.model, [batch.to(run.device) for batch in (*some, longest)])
         held, checkpointed = _held(run, largest)
         seconds, targets = _timed(run, count)
         memory = _memory(run, (checkpointed if recipe.training.activation_checkpointing else held).activations)
@@ -197,6 +199,11 @@ def saved_bytes(model: nn.Module, forward: Any) -> int:
     return sum(t.untyped_storage().nbytes() for address, t in kept.items() if address not in weights)
 
 
+def keeps_most(model: nn.Module, batches: list[Batch]) -> Batch:
+    """The batch whose forward keeps most for its backward. model: Batch -> its loss, whole and where the batches are."""
+    return max(batches, key=lambda batch: saved_bytes(model, lambda: model(batch)))
+
+
 def _forward_flops(run: Run, batches: list[Batch]) -> tuple[int, int]:
     """Of some batches, and their target tokens; counted on the CPU, whose kernels are all known."""
     model = run.description.build()
@@ -244,23 +251,10 @@ def _watched(run: Run) -> Iterator[list[float]]:
     found[0] = now() - began
 
 
-def _largest(run: Run, batches: list[Batch]) -> Batch:
-    """The batch whose forward keeps most for its backward."""
-
-    def kept(batch: Batch) -> int:
-        moved = batch.to(run.device)
-        with run.autocast():
-            return saved_bytes(run.plain, lambda: run.model(moved))
-
-    run.plain.train()
-    return max(batches, key=kept)
-
-
 def _held(run: Run, batch: Batch) -> tuple[Held, Held]:
     """By a batch, without and with activation checkpointing; the same where a model has no blocks to compute anew. The
     model's blocks are left as the recipe has them."""
     blocks, found = blocks_of(run.plain), []
-    run.plain.train()
     for again in (False, True):
         with checkpointing(run.plain, again and bool(blocks)):
             found.append(held_by(run.plain, blocks, lambda: forward_backward(run, [batch])))
