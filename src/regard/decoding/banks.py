@@ -100,7 +100,7 @@ class Tracker:
             self.turned[row] |= over[row] and self.rows[row].missing > 0
         logits[early, self.eos] = -math.inf
         usual: Literal["alone", "usual"] = "alone" if self.alone else "usual"
-        blocked = [stage.block(usual if its > 1 else "last") for stage, its in zip(self.rows, left, strict=True)]
+        blocked = [stage.forbidden(usual if its > 1 else "last") for stage, its in zip(self.rows, left, strict=True)]
         at = [row for row, some in enumerate(blocked) for _ in some]
         if at:  # what is taken away, all at once
             taken = torch.tensor(list(chain.from_iterable(blocked)), device=logits.device)
@@ -109,7 +109,9 @@ class Tracker:
         if held:  # where a forbidden phrase stands, its word must go on
             logits[held] = logits[held].masked_fill(~self._inside_words(logits), -math.inf)
         late = [its <= stage.worst + 1 for stage, its in zip(self.rows, left, strict=True)]
-        narrow = [(row, stage.opening) for row, stage in enumerate(self.rows) if stage.seen.rest]
+        narrow: list[tuple[int, Sequence[int]]] = [
+            (row, stage.opening) for row, stage in enumerate(self.rows) if stage.seen.rest
+        ]
         for row in [row for row, some in enumerate(map(or_, late, self.turned)) if some]:
             stage = self.rows[row]
             if stage.missing and stage.advance:

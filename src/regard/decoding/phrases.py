@@ -80,8 +80,9 @@ class Stage:
     `worst` if what is begun comes to nothing. ends: an end mark may follow. held: a forbidden phrase stands there unless its
     word goes on; stands: so does a required one."""
 
+    # Thousands of stages live as long as a search: few objects each, and tuples of numbers, keep the garbage collector away.
     __slots__ = (
-        "_advance", "_next", "blocked", "broken", "ends", "goes_on", "held", "missing", "needs", "rules",
+        "_advance", "_ending", "_next", "broken", "ends", "goes_on", "held", "missing", "needs", "rules",
         "seen", "stands", "worst",
     )  # fmt: skip
 
@@ -102,8 +103,8 @@ class Stage:
         self.ends = self.missing == 0 and not self.held and not seen.rest
         self.needs: dict[int, int] = {}
         self._next: dict[int, Stage] = {}
-        self._advance: list[int] | None = None
-        self.blocked: dict[str, list[int]] = {}
+        self._advance: tuple[int, ...] | None = None
+        self._ending: tuple[list[int], list[int]] | None = None
 
     def after(self, token: int) -> Stage:
         """The stage when this token is written."""
@@ -144,16 +145,17 @@ class Stage:
         return self.missing + self.held, *outside, *inside
 
     @property
-    def advance(self) -> list[int]:
+    def advance(self) -> tuple[int, ...]:
         """Tokens that bring required phrases nearer; what they need is in `needs`."""
         if self._advance is None:
-            self._advance = []
-            for token in sorted(self.rules.onward(self.seen)):
+            found = []
+            for token in sorted(self.rules.onward(self.seen)) if self.missing else ():
                 seen, _ = self.rules.read(self.seen, token)
                 missing = self.rules.count(seen)
                 if missing < self.missing:
-                    self._advance.append(token)
+                    found.append(token)
                     self.needs[token] = missing + self.rules.holds(seen)
+            self._advance = tuple(found)
         return self._advance
 
     @property
@@ -162,20 +164,16 @@ class Stage:
         rest = self.seen.rest
         return sorted(self.rules.lexicon.going_on(rest)) if rest else []
 
-    def block(self, when: Literal["usual", "alone", "last"]) -> list[int]:
-        """`forbidden`, found once."""
-        found = self.blocked.get(when)
-        return self.forbidden(when) if found is None else found
-
     def forbidden(self, when: Literal["usual", "alone", "last"]) -> list[int]:
         """Tokens that complete a forbidden phrase, "last": also those after which its word might go on, "alone": these too,
-        but not if they bring required phrases nearer. What `held` forbids (all of `Lexicon.outside`) is not listed. Kept in
-        `blocked`."""
-        broken, held = self.rules.ending(self)
+        but not if they bring required phrases nearer. What `held` forbids (all of `Lexicon.outside`) is not listed."""
+        if self._ending is None:
+            self._ending = self.rules.ending(self)
+        broken, held = self._ending
+        if not held or (when == "usual" and self.rules.lexicon.inside):
+            return broken
         wanted = self.advance if when == "alone" else ()
-        usual = when == "usual" and self.rules.lexicon.inside
-        found = self.blocked[when] = broken if usual else [*broken, *(token for token in held if token not in wanted)]
-        return found
+        return [*broken, *(token for token in held if token not in wanted)]
 
 
 class Rules:
@@ -201,10 +199,10 @@ class Rules:
         self._whole = [min(self.patterns[n].fewest for n in members) for members in self.groups]
         self.patterns += [pattern_of(lexicon, phrase) for phrase in forbid]
         self._holding: dict[int, list[int]] = {}
-        self._touched: dict[int, list[int]] = {}
+        self._touched: dict[int, tuple[int, ...]] = {}
         for number, pattern in enumerate(self.patterns):
             for token in lexicon.touching(pattern.body):
-                self._touched.setdefault(token, []).append(number)
+                self._touched[token] = (*self._touched.get(token, ()), number)
         self.touching = lexicon.silent.union(self._touched)
         self._stages: dict[_Seen | tuple[_Seen, bool], Stage] = {}
         self._fresh: dict[frozenset[int], tuple[int, int, int]] = {}
