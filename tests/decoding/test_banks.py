@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from regard.decoding import Search
-from regard.decoding.banks import Demand
+from regard.decoding.banks import LACKING, Demand, Tracker
 from regard.decoding.generate import translate_ids
 from regard.decoding.phrases import Rules
 from regard.models import rnn, transformer
@@ -161,6 +161,15 @@ def test_what_does_not_fit_the_limit_is_begun_and_not_kept(table) -> None:
     found = model.find([[5]], Search(num_beams=3, max_length=2), prefix=[demand([["aa aa aa"]])])[0]
     assert found
     assert not found[0].finished
+
+
+def test_what_hypotheses_lack_has_a_price() -> None:
+    tracker = Tracker([Rules(LEXICON, [["a"], ["b."]]), None], [9, 9], EOS, Search(num_beams=2))
+    a, b, dot = (TEXTS.index(text) for text in (" a", " b", "."))
+    first = tracker.price(torch.tensor([[0, 0], [1, 1]]), torch.tensor([[a, b], [a, b]]))
+    assert first.tolist() == [[2 * LACKING, 2 * LACKING], [0, 0]]  # "b." is two tokens, "a" may still become "ab"
+    tracker.wrote(torch.tensor([b, b]))
+    assert tracker.price(torch.tensor([[0], [1]]), torch.tensor([[dot], [dot]])).tolist() == [[LACKING], [0]]
 
 
 def test_demands_and_beginnings_side_by_side() -> None:

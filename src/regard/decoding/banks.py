@@ -28,6 +28,10 @@ from regard.decoding.turns import shared
 SURE = math.log(0.5)
 """Log-probability of the end mark above which a beam that lacks phrases turns to them."""
 
+LACKING = 2.0
+"""What each token that a running hypothesis lacks is taken to cost it, in log-probability, once its sentence has an answer:
+what runs goes on only if it may yet be better."""
+
 
 @dataclass(frozen=True)
 class Demand:
@@ -89,6 +93,12 @@ class Tracker:
         """Finished answers after which a sentence's search may stop: those asked for where phrases slow down the others."""
         its = self.options
         return its.num_return if self.ruled[sentence] and its.stopping != "first" else its.num_beams
+
+    def price(self, rows: Tensor, tokens: Tensor) -> Tensor:
+        """Float[A w]: `LACKING` for each token that phrases still need when rows Int[A w] have written tokens Int[A w]."""
+        pairs = zip(rows.flatten().tolist(), tokens.flatten().tolist(), strict=True)
+        missing = [self.rows[row].after(token).missing for row, token in pairs]
+        return torch.tensor(missing, device=rows.device).view(rows.shape) * LACKING
 
     def mask(self, logits: Tensor, norm: Tensor, step: int, sentences: Tensor) -> None:
         """Take away from logits Float[R V] what the rows may not write as token number `step`. norm: Float[R], as in

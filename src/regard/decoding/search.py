@@ -288,7 +288,7 @@ class Beams:
             order = (~go).to(torch.uint8).sort(dim=1, stable=True).indices[:, : self.options.num_beams]
             self.total = best.masked_fill(~go, -math.inf).gather(1, order)
             parent, token, log = (t.gather(1, order) for t in (parent, token, log))
-            if self._stop(step, due):
+            if self._stop(step, due, parent, token):
                 break
             self._advance(parent, token, log, due)
             if self.progress is not None:
@@ -346,16 +346,21 @@ class Beams:
             if len(pool) >= enough:
                 self.worst[row] = pool[enough - 1].score
 
-    def _stop(self, step: int, due: Tensor) -> bool:
-        """Close the sentences that no running hypothesis can better (or that have none); whether all are closed."""
-        its = self.options
+    def _stop(self, step: int, due: Tensor, parent: Tensor, token: Tensor) -> bool:
+        """Close the sentences that no running hypothesis can better (or that have none); whether all are closed. parent,
+        token: Int[A w], what these go on from, and with."""
+        its, phrases = self.options, self.constraints.phrases
         full, running = self.worst > -math.inf, self.total.amax(1)
         if its.stopping == "first":
             done = full
         else:
             far = its.stopping == "exhaustive" and its.length_penalty > 0
             length = self.bound.to(running.dtype) if far else step + 1
-            done = full & (running / its.penalty(length) <= self.worst)
+            hoped = running
+            if phrases is not None and its.stopping == "standard" and bool(full.any()):
+                rows = torch.arange(len(parent), device=parent.device)[:, None] * self.width + parent
+                hoped = (self.total - phrases.price(rows, token)).amax(1)
+            done = full & (hoped / its.penalty(length) <= self.worst)
         self.still = self.still & ~(done | due | (running == -math.inf))
         return not bool(self.still.any())
 
