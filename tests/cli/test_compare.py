@@ -77,7 +77,7 @@ def test_a_model_folder_translates_the_sources(
         (["{reference}", "{bad}", "{short}"], "3 lines"),
         (["{reference}", "{bad}", "{good}", "--seed", "0"], "seed must be 1 or more"),
         (["{reference}", "{bad}", "{good}", "--buckets", "few"], "--buckets takes lengths"),
-        (["{reference}", "{bad}", "{good}", "--metrics", "wer"], "unknown metric 'wer'"),
+        (["{reference}", "{bad}", "{good}", "--metrics", "bert"], "unknown metric 'bert'"),
         (["{reference}", "{bad}", "missing"], "missing"),
     ],
 )
