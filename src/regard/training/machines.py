@@ -33,6 +33,7 @@ ASSUMPTIONS = (
     " meanwhile; a block's gradients are exchanged when the backward pass has left it, after every batch, from a buffer that"
     " is there until the next block's",
     "one process has gradients as the backward pass finds them; so do pieces under FSDP2, unless a batch before left them",
+    "GPUs work equally fast from one exchange to the next: nobody waits for a slower one",
     "activation checkpointing repeats the forward pass, one block at a time",
     "DDP and one process have a copy of the weights in the precision of the products, FSDP2 gathers them in that",
     "the optimiser works in place; evaluations, checkpoints and reading are not counted",
