@@ -1,7 +1,7 @@
 """Arithmetic in compiled code, by numba, in single precision: norms, activations, attention of a row.
 
 A step of a small model takes PyTorch some thirty calls a layer, each of which lasts longer than what it computes. Compiled
-code has no calls to pay for, so plain loops are enough.
+code has no calls to pay for, so plain loops are enough for all but products, which are in `products`.
 """
 
 from __future__ import annotations
