@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
 from regard import cli
+from regard.serving.engine import Engine
+from regard.serving.limits import Limits
+from regard.serving.served import Served
+from regard.serving.server import application
+from regard.serving.service import Service
 from regard.training.loop import train
 from regard.training.recipe import load_recipe
 from regard.translator import load
@@ -65,6 +72,37 @@ def test_the_first_sentence_decides_about_the_second(model: Path) -> None:
     assert told["scores"]["exact_match"]["value"] >= 90
     page = its.translate_document("<p>the queen sleeps .</p><p>it runs .</p>", "html", context=1, split="no")
     assert page.text == "<p>la reine dort .</p><p>elle court .</p>"
+
+
+def test_from_a_server(model: Path) -> None:
+    """Sentences of several clients in one batch, each after its own, and some after none."""
+    rows = documents(6, 11)
+    calls = [{"text": b[0], "context": [a]} for a, b in zip(rows[::3], rows[1::3])] + [{"text": a[0]} for a in rows[::3]]
+    wanted = [b[1] for b in rows[1::3]] + [a[1] for a in rows[::3]]
+    with Engine([Served("it", load(model / "out"))], Limits(grace=5.0)) as engine:
+        app = application(Service(engine))
+
+        async def run() -> list[httpx.Response]:
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=60) as client:
+                told = await client.get("/api/models")
+                assert told.json()["models"][0]["context"] == 1
+                wrong = [
+                    {"text": "it runs . it eats .", "split": "marks", "context": [["a", "b"]]},
+                    {"text": "it runs .", "context": [["a", "b"]], "attention": True},
+                    {"text": "it runs .", "context": [["a"]]},
+                    {"text": "it runs .", "context": [["a", "b"]], "format": "text"},
+                ]
+                for one in wrong:
+                    answer = await client.post("/api/translate", json=one)
+                    assert (answer.status_code, answer.json()["error"].startswith("context")) == (400, True)
+                return await asyncio.gather(*(client.post("/api/translate", json=one) for one in calls))
+
+        found = [one.json()["translations"][0]["text"] for one in asyncio.run(run())]
+    assert sum(a == b for a, b in zip(found, wanted)) >= 11
+    assert found[:6] == load(model / "out").translate(
+        [one["text"] for one in calls[:6]], context=[one["context"] for one in calls[:6]]
+    )
 
 
 def test_from_the_command_line(model: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

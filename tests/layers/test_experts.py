@@ -63,17 +63,25 @@ def test_one_expert_that_serves_all_is_the_dense_layer():
     torch.testing.assert_close(layer(x), dense(x))
 
 
-def test_imbalance_equals_the_reference_with_and_without_padding():
+def test_imbalance_is_the_reference_s_of_each_layer_with_and_without_padding():
     reference = pytest.importorskip("transformers.models.mixtral.modeling_mixtral").load_balancing_loss_func
     layer = made(imbalance=0.02)
     routed = [torch.randn(3, 6, 5) for _ in range(4)]
     for layout in (Layout.unpadded(6), Layout.padded([6, 4, 1]), Layout.padded([2, 6, 3], left=True)):
         real = layout.real.expand(3, 6)
-        flat = tuple(logits.flatten(0, 1) for logits in routed)
-        want = 0.02 * reference(flat, 5, 2, real.long()) * real.sum()
-        torch.testing.assert_close(layer.imbalance(routed, layout), want)
+        each = [reference((logits.flatten(0, 1),), 5, 2, real.long()) for logits in routed]
+        torch.testing.assert_close(layer.imbalance(routed, layout), 0.02 * sum(each) / 4 * real.sum())
     even = layer.imbalance([torch.eye(5).repeat(1, 6, 1)], Layout.unpadded(30))
     assert even < layer.imbalance([torch.eye(5)[:1].expand(1, 30, 5)], Layout.unpadded(30))
+
+
+def test_layers_that_lean_to_different_experts_do_not_make_each_other_even():
+    """The reference's own sum over all layers is as low as that of even use."""
+    layer, layout = made(2, 1, imbalance=1.0), Layout.unpadded(8)
+    one, other = torch.tensor([4.0, -4.0]).expand(1, 8, 2), torch.tensor([-4.0, 4.0]).expand(1, 8, 2)
+    assert layer.imbalance([one, other], layout) > 1.9 * layer.imbalance([torch.zeros(1, 8, 2)] * 2, layout)
+    function = pytest.importorskip("transformers.models.mixtral.modeling_mixtral").load_balancing_loss_func
+    assert function((one[0], other[0]), 2, 1) < 1.01
 
 
 def test_imbalance_teaches_the_router():

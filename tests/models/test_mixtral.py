@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 
 import pytest
@@ -133,8 +134,12 @@ def test_ids_of_greedy_and_beam_search(theirs, generation_parity, tmp_path):
     generation_parity(load_model(tmp_path / "theirs")[0], other)
 
 
-def test_the_training_loss_with_its_penalty_is_the_reference_s(theirs, padded_ids, tmp_path):
-    """Loss and penalty are sums over tokens here and means there; both have the same gradients."""
+def test_the_training_loss_with_its_penalty_is_the_reference_s(theirs, padded_ids, tmp_path, monkeypatch):
+    """Loss and penalty are sums over tokens here and means there; both have the same gradients. The penalty is that of each
+    layer here, and there of all layers together: a reference that takes it of each."""
+    place = "transformers.models.mixtral.modeling_mixtral.load_balancing_loss_func"
+    pooled = importlib.import_module("transformers.models.mixtral.modeling_mixtral").load_balancing_loss_func
+    monkeypatch.setattr(place, lambda layers, *more: sum(pooled((one,), *more) for one in layers) / len(layers))
     other = theirs()
     model, _, _ = load_model(tmp_path / "theirs")
     ids = padded_ids("right", 0, 23)

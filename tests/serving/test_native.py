@@ -71,6 +71,7 @@ def test_models_are_chosen_by_name_language_or_being_alone(client: Any) -> None:
         ({"split": "words"}, "split: Input should be 'lines', 'marks' or 'no'"),
         ({"text": ["a", "b"], "stream": True}, "stream: takes one text"),
         ({"text": "A dog. Two men.", "prefix": "C"}, "prefix: begins the translation of one sentence, this text has 2"),
+        ({"context": [["Un", "A"]]}, "context: the model en-fr has not learned to read sentences before"),
     ],
 )
 def test_what_is_wrong_is_named_s_serve_04_s_serve_08(client: Any, more: dict[str, Any], says: str) -> None:

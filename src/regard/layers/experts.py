@@ -88,13 +88,18 @@ class ExpertsFeedForward(nn.Module):
         return self.fast(x.flatten(0, 1), chosen, share).view_as(x)
 
     def imbalance(self, routed: Sequence[Tensor], layout: Layout) -> Tensor:
-        """coefficient × E × Σ over experts of (share of real tokens that chose it × mean probability), over the layers whose
-        router's logits Float[B T E] are given, times the number of real tokens: what training adds to its sum of losses."""
+        """coefficient × E × Σ over experts of (share of real tokens that chose it × mean probability), the mean over the
+        layers whose router's logits Float[B T E] are given, times the number of real tokens: what training adds to its sum
+        of losses.
+
+        transformers takes shares and probabilities of all layers together, which one layer that leans on some experts and
+        another that leans on others make even: experts that no token is sent to cost nothing then (docs/en/results.md).
+        """
         logits = torch.stack([layer.to(torch.promote_types(layer.dtype, torch.float32)) for layer in routed])
         real = layout.real.expand(logits.shape[1], -1)
         odds = logits[:, real].softmax(-1)
-        chosen = counted(odds, self.active).sum(0) / odds.shape[1] / len(routed)
-        return self.coefficient * self.count * (chosen * odds.mean((0, 1))).sum() * real.sum()
+        chosen = counted(odds, self.active) / odds.shape[1]
+        return self.coefficient * self.count * (chosen * odds.mean(1)).sum(-1).mean() * real.sum()
 
 
 def counted(logits: Tensor, active: int) -> Tensor:

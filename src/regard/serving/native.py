@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import ConfigDict, Field
 
+from regard.decoding.context import Trained
 from regard.serving.bodies import Body, read, takes
 from regard.serving.generating import Prompt
 from regard.serving.linking import Linked, links_words, spans, strongest
@@ -34,8 +35,9 @@ class Strict(Body):
 class TranslateBody(Strict):
     """text: one or several. model, or source and target (languages), choose the model. split: where sentences end. format:
     the texts are documents, translated in place; attributes: of HTML, alt texts and titles too. prefix: how the translation
-    of a single sentence begins. alternatives: further answers. alignment: links between words. attention: how much each word
-    of the best translation looked at each source word. The rest: search options; null for the model's own."""
+    of a single sentence begins. context: sentences before a single sentence, each with its translation, for models that
+    learned to read them (data.context). alternatives: further answers. alignment: links between words. attention: how much
+    each word of the best translation looked at each source word. The rest: search options; null for the model's own."""
 
     text: str | list[str]
     model: str | None = None
@@ -45,6 +47,7 @@ class TranslateBody(Strict):
     format: Literal["text", "srt", "vtt", "markdown", "html", "po"] | None = None
     attributes: bool = False
     prefix: str = ""
+    context: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = Field(default_factory=list)
     alternatives: int = 0
     alignment: bool = False
     attention: bool = False
@@ -152,12 +155,13 @@ def router(service: Service) -> APIRouter:
 
 async def _translated(service: Service, given: TranslateBody, name: str) -> Response:
     texts = [given.text] if isinstance(given.text, str) else given.text
-    service.check_texts([*texts, given.prefix], "text")
+    before = tuple((source, translation) for source, translation in given.context)
+    service.check_texts([*texts, given.prefix, *(side for pair in before for side in pair)], "text")
     served = chosen(service, given)
     wish = served.wish("translate", service.engine.limits, **search_of(given, service))
     if given.format is not None:
         return await _documents(service, given, served, wish, name)
-    how = How(given.split, given.prefix, given.alternatives + 1 if given.alignment else int(given.attention))
+    how = How(given.split, given.prefix, given.alternatives + 1 if given.alignment else int(given.attention), before)
     if given.stream:
         if len(texts) != 1:
             raise RefusalError(400, "stream: takes one text", "stream")
@@ -169,7 +173,7 @@ async def _translated(service: Service, given: TranslateBody, name: str) -> Resp
 
 async def _documents(service: Service, given: TranslateBody, served: Served, wish: Wish, name: str) -> Response:
     """Documents of a format: each whole again, and what was translated in it."""
-    for field in ("stream", "alternatives", "alignment", "attention", "prefix"):
+    for field in ("stream", "alternatives", "alignment", "attention", "prefix", "context"):
         if getattr(given, field):
             raise RefusalError(400, f"{field}: is for sentences, not for documents", field)
     texts = [given.text] if isinstance(given.text, str) else given.text
@@ -234,10 +238,17 @@ def described(served: Served, service: Service) -> dict[str, Any]:
         "inspects": "trace" in served.tools,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "tokens": served.limit,
+        "context": learned(served.loaded),
         "labels": getattr(served.loaded, "labels", None),
     }
     names = ("seconds", "texts", "characters", "alternatives", "beams", "new_tokens", "body_bytes")
     return found | {"limits": {name: getattr(limits, name) for name in names}}
+
+
+def learned(loaded: Any) -> int:
+    """How many sentences before a sentence a model learned to read."""
+    trained = Trained.of(loaded.meta)
+    return trained.sentences if trained else 0
 
 
 def shown(served: Served, text: Text, given: TranslateBody) -> dict[str, Any]:

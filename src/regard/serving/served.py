@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from regard.checkpoints.folders import locate
+from regard.decoding.context import Pairs
 from regard.decoding.options import search_options
 from regard.errors import UserError
 from regard.loading import load
@@ -69,13 +70,15 @@ class Wish:
 @dataclass(frozen=True)
 class Source:
     """A sentence to translate. prefix: how its translation begins. number: on which its samples depend. follow: tell what
-    becomes certain. align: of how many answers, best first, it is told how their words looked at the source's."""
+    becomes certain. align: of how many answers, best first, it is told how their words looked at the source's. before: the
+    sentences before it, each with its translation."""
 
     text: str
     prefix: str = ""
     number: int = 0
     follow: bool = False
     align: int = 0
+    before: Pairs = ()
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ def open_models(
 
 def _translate(loaded: Any, wish: Wish, payloads: Sequence[Source], desk: Desk) -> None:
     texts = [source.text for source in payloads]
-    prefix = [source.prefix for source in payloads]
+    prefix, before = [source.prefix for source in payloads], [source.before for source in payloads]
     first = payloads[0].number
 
     def follow(number: int, text: str) -> None:
@@ -195,6 +198,7 @@ def _translate(loaded: Any, wish: Wish, payloads: Sequence[Source], desk: Desk) 
         texts,
         details=True,
         prefix=prefix if any(prefix) else None,
+        context=before if any(before) else None,
         batch_tokens=1 << 30,  # the batch is the engine's choice already
         first=first,
         progress=follow if any(source.follow for source in payloads) else None,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from regard.decoding.context import Pairs
 from regard.documents import KEEP, DocumentJob, Split, TranslatedDocument
 from regard.serving.engine import Engine
 from regard.serving.languages import nearest
@@ -56,11 +57,13 @@ def confidence(logs: Sequence[float]) -> float:
 class How:
     """How a text is treated. cut: "lines" (sentences end at marks and line ends), "marks", "no" (a text is one sentence).
     prefix: how the translation of the only sentence begins. align: of how many
-    answers, best first, it is told how their words looked at the source's."""
+    answers, best first, it is told how their words looked at the source's. before: sentences before the only one, each with
+    its translation."""
 
     cut: str = "lines"
     prefix: str = ""
     align: int = 0
+    before: Pairs = ()
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,19 @@ class Service:
         cores = [each.core for part in parts for each in part]
         if how.prefix and len(cores) != 1:
             raise RefusalError(400, f"prefix: begins the translation of one sentence, this text has {len(cores)}", "prefix")
-        return parts, [Source(core, how.prefix, number, follow, how.align) for number, core in enumerate(cores)]
+        if how.before:
+            self._check_context(served, how, len(cores))
+        return parts, [Source(core, how.prefix, number, follow, how.align, how.before) for number, core in enumerate(cores)]
+
+    def _check_context(self, served: Served, how: How, count: int) -> None:
+        if "context" not in served.loaded.meta:
+            raise RefusalError(400, f"context: the model {served.name} has not learned to read sentences before", "context")
+        if getattr(served.loaded, "shortlist", None) is not None:
+            raise RefusalError(400, "context: does not go with the shortlist that this model is served with", "context")
+        if count != 1:
+            raise RefusalError(400, f"context: stands before one sentence, this text has {count}", "context")
+        if how.align:
+            raise RefusalError(400, "context: does not go with alignment and attention: leave one of them away", "context")
 
     def _joined(self, parts: list[list[Sentence]], found: list[Any]) -> list[Text]:
         texts, place = [], 0
