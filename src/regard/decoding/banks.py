@@ -13,8 +13,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import or_
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -69,6 +67,7 @@ class Tracker:
         self.rows: list[Stage] = [one.start() for one in self.rules]
         self.turned: list[bool] = [False] * len(self.rows)
         self._needs: Needs | None = None
+        self._stage = self._limits = torch.zeros(0, dtype=torch.long)
         self._inside: Tensor | None = None
 
     def spread(self, sentences: Sequence[int]) -> None:
@@ -103,30 +102,39 @@ class Tracker:
     def mask(self, logits: Tensor, norm: Tensor, step: int, sentences: Tensor) -> None:
         """Take away from logits Float[R V] what the rows may not write as token number `step`. norm: Float[R], as in
         `Constraints.apply`."""
-        left = [self.limits[number] - step for number in sentences.tolist()]
-        early = [row for row, stage in enumerate(self.rows) if not stage.ends]
-        over = self._would_end(logits, norm)
-        for row in early:
-            self.turned[row] |= over[row] and self.rows[row].missing > 0
+        if self._needs is None:
+            self._needs = Needs(self.rules, self.eos, logits.device)
+            self._limits = torch.tensor(self.limits, device=logits.device)
+        needs = self._needs
+        self._stage = stage = needs.numbers(self.rows)
+        left = self._limits[sentences] - step
+        early = needs.told(stage, "ends") == 0
+        for row in (early & self._would_end(logits, norm) & (needs.told(stage, "missing") > 0)).nonzero()[:, 0].tolist():
+            self.turned[row] = True
         logits[early, self.eos] = -math.inf
-        usual: Literal["alone", "usual"] = "alone" if self.alone else "usual"
-        blocked = [stage.forbidden(usual if its > 1 else "last") for stage, its in zip(self.rows, left, strict=True)]
-        at = [row for row, some in enumerate(blocked) for _ in some]
-        if at:  # what is taken away, all at once
-            taken = torch.tensor(list(chain.from_iterable(blocked)), device=logits.device)
-            logits[torch.tensor(at, device=logits.device), taken] = -math.inf
-        held = [row for row, stage in enumerate(self.rows) if stage.held]
-        if held:  # where a forbidden phrase stands, its word must go on
+        if self.alone:
+            blocked = [its.forbidden("alone" if more > 1 else "last") for its, more in zip(self.rows, left.tolist())]
+            rows = torch.tensor([row for row, some in enumerate(blocked) for _ in some], device=logits.device).long()
+            taken = torch.tensor(list(chain.from_iterable(blocked)), device=logits.device).long()
+        else:
+            rows, taken = needs.forbidden(stage, (left <= 1) | (not self.lexicon.inside))
+        logits[rows, taken] = -math.inf
+        held = (needs.told(stage, "held") > 0).nonzero()[:, 0]
+        if len(held):  # where a forbidden phrase stands, its word must go on
             logits[held] = logits[held].masked_fill(~self._inside_words(logits), -math.inf)
-        late = [its <= stage.worst + 1 for stage, its in zip(self.rows, left, strict=True)]
-        narrow: list[tuple[int, Sequence[int]]] = [
-            (row, stage.opening) for row, stage in enumerate(self.rows) if stage.seen.rest
-        ]
-        for row in [row for row, some in enumerate(map(or_, late, self.turned)) if some]:
+        late = left <= needs.told(stage, "worst") + 1
+        self._turn(logits, late, (needs.told(stage, "opening") > 0).nonzero()[:, 0].tolist())
+
+    def _turn(self, logits: Tensor, late: Tensor, opening: Sequence[int]) -> None:
+        """Leave rows alone what brings their phrases nearer: those that turn to them, and those, Bool[R], that have no
+        more time; and those with a beginning to write alone what goes on with it."""
+        narrow: list[tuple[int, Sequence[int]]] = [(row, self.rows[row].opening) for row in opening]
+        pressed = set(late.nonzero()[:, 0].tolist())
+        for row in sorted(pressed.union(row for row, turned in enumerate(self.turned) if turned)):
             stage = self.rows[row]
             if stage.missing and stage.advance:
                 narrow.append((row, stage.advance))
-            elif late[row] and stage.worst:
+            elif row in pressed and stage.worst:
                 narrow.append((row, [*self.lexicon.outside, self.eos]))
         if narrow:
             self._narrow(logits, narrow)
@@ -142,23 +150,22 @@ class Tracker:
         their last token, unfinished answers are worth keeping only if nothing better is known."""
         best, place, log = found
         (count, width), vocab = total.shape, logits.shape[1]
-        if self._needs is None:
-            self._needs = Needs(self.rules, self.eos, logits.device)
-        stage, level = self._needs.numbers(self.rows), total.flatten() - norm
+        needs, stage, level = self._needs, self._stage, total.flatten() - norm
+        assert needs is not None
         first = first_of(logits)
         more = torch.stack([first, self._whole(logits, first)], 1)
         start = torch.arange(count * width, device=logits.device) % width * vocab
         score = torch.cat([best, (logits.gather(1, more) + level[:, None]).view(count, -1)], 1)
         places = torch.cat([place, (start[:, None] + more).view(count, -1)], 1)
         whose = stage.view(count, width).gather(1, places // vocab)
-        need = self._needs.of(whose, sentences[:, None].expand_as(whose), places % vocab, score > -math.inf)
+        need = needs.of(whose, sentences[:, None].expand_as(whose), places % vocab, score > -math.inf)
         asked = ((need > 0) & (score > -math.inf))[:, : best.shape[1]].any(1)
-        lacks = (self._needs.missing[stage] > 0).view(count, width).any(1)
+        lacks = (needs.told(stage, "missing") > 0).view(count, width).any(1)
         busy = (asked | lacks).nonzero()[:, 0]  # of the others the best are what would be chosen
         if not len(busy):
             return
         rows = (busy[:, None] * width + torch.arange(width, device=logits.device)).flatten()
-        onward, lack = self._needs.onward(stage[rows])
+        onward, lack = needs.onward(stage[rows])
         near = (logits[rows[:, None], onward] + level[rows, None]).masked_fill(lack < 0, -math.inf)
         score, places, need = (
             torch.cat([known[busy], new.view(len(busy), -1)], 1)
@@ -188,10 +195,9 @@ class Tracker:
             self._inside[torch.tensor([*self.lexicon.outside, self.eos], device=logits.device)] = False
         return self._inside
 
-    def _would_end(self, logits: Tensor, norm: Tensor) -> list[bool]:
-        """Whether the model would end each row here: in a beam, if that is likelier than all else together."""
-        ends = logits.argmax(1) == self.eos if self.alone else logits[:, self.eos] - norm > SURE
-        return ends.tolist()
+    def _would_end(self, logits: Tensor, norm: Tensor) -> Tensor:
+        """Bool[R]: whether the model would end each row here; in a beam, if that is likelier than all else together."""
+        return logits.argmax(1) == self.eos if self.alone else logits[:, self.eos] - norm > SURE
 
     @staticmethod
     def _narrow(logits: Tensor, wanted: Sequence[tuple[int, Sequence[int]]]) -> None:

@@ -164,12 +164,17 @@ class Stage:
         rest = self.seen.rest
         return sorted(self.rules.lexicon.going_on(rest)) if rest else []
 
+    @property
+    def endings(self) -> tuple[list[int], list[int]]:
+        """Tokens that complete a forbidden phrase, and those after which its word might go on."""
+        if self._ending is None:
+            self._ending = self.rules.ending(self)
+        return self._ending
+
     def forbidden(self, when: Literal["usual", "alone", "last"]) -> list[int]:
         """Tokens that complete a forbidden phrase, "last": also those after which its word might go on, "alone": these too,
         but not if they bring required phrases nearer. What `held` forbids (all of `Lexicon.outside`) is not listed."""
-        if self._ending is None:
-            self._ending = self.rules.ending(self)
-        broken, held = self._ending
+        broken, held = self.endings
         if not held or (when == "usual" and self.rules.lexicon.inside):
             return broken
         wanted = self.advance if when == "alone" else ()
