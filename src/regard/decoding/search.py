@@ -358,8 +358,9 @@ class Beams:
             length = self.bound.to(running.dtype) if far else step + 1
             hoped = running
             if phrases is not None and its.stopping == "standard" and bool(full.any()):
-                rows = torch.arange(len(parent), device=parent.device)[:, None] * self.width + parent
-                hoped = (self.total - phrases.price(rows, token)).amax(1)
+                asked = full.nonzero()[:, 0]
+                rows = asked[:, None] * self.width + parent[asked]
+                hoped = running.index_put((asked,), (self.total[asked] - phrases.price(rows, token[asked])).amax(1))
             done = full & (hoped / its.penalty(length) <= self.worst)
         self.still = self.still & ~(done | due | (running == -math.inf))
         return not bool(self.still.any())
