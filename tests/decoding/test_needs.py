@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from regard.decoding.needs import Needs
+from regard.decoding.needs import TOLD, Needs
 from regard.decoding.phrases import Rules
 from regard.text.surfaces import Lexicon
 from regard.text.tokenizer import Plan, train_tokenizer
@@ -37,6 +37,12 @@ def test_needs_in_tables_are_those_of_the_stages(kind, size) -> None:
         for token in (chance.choice(ids) for _ in range(chance.randint(0, 6))):
             quick, exact = quick.after(token), exact.after(token)
         stage = needs.numbers([quick])[:, None].expand_as(every)
+        one = stage[0, :1]
+        assert [int(needs.told(one, name)) for name in TOLD] == [int(value(quick)) for value in TOLD.values()]
+        last = torch.tensor([True, not lexicon.inside])
+        at, forbidden = needs.forbidden(one.expand(2), last)
+        assert sorted(forbidden[at == 0].tolist()) == sorted(quick.forbidden("last"))
+        assert sorted(forbidden[at == 1].tolist()) == sorted(quick.forbidden("usual"))
         found = needs.of(stage, torch.full_like(every, number), every, torch.ones_like(every, dtype=torch.bool))[0].tolist()
         for token in range(vocab):
             after = exact.after(token)

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import ConfigDict, Field
 
-from regard.decoding.context import Trained
 from regard.serving.bodies import Body, read, takes
 from regard.serving.generating import Prompt
 from regard.serving.linking import Linked, links_words, spans, strongest
@@ -238,17 +237,11 @@ def described(served: Served, service: Service) -> dict[str, Any]:
         "inspects": "trace" in served.tools,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "tokens": served.limit,
-        "context": learned(served.loaded),
+        "context": served.context,
         "labels": getattr(served.loaded, "labels", None),
     }
     names = ("seconds", "texts", "characters", "alternatives", "beams", "new_tokens", "body_bytes")
     return found | {"limits": {name: getattr(limits, name) for name in names}}
-
-
-def learned(loaded: Any) -> int:
-    """How many sentences before a sentence a model learned to read."""
-    trained = Trained.of(loaded.meta)
-    return trained.sentences if trained else 0
 
 
 def shown(served: Served, text: Text, given: TranslateBody) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from regard.checkpoints.folders import locate
-from regard.decoding.context import Pairs
+from regard.decoding.context import Pairs, Trained
 from regard.decoding.options import search_options
 from regard.errors import UserError
 from regard.loading import load
@@ -120,6 +120,12 @@ class Served:
     def limit(self) -> int:
         """Most tokens that it reads at once."""
         return self.loaded.limit
+
+    @property
+    def context(self) -> int:
+        """How many sentences before a sentence it learned to read."""
+        trained = Trained.of(self.loaded.meta)
+        return trained.sentences if trained else 0
 
     def wish(self, verb: str, limits: Limits, **named: Any) -> Wish:
         """A wish for this verb. named: search options, None for the model's own. UserError: one is wrong or too large."""

@@ -192,7 +192,7 @@ class Service:
         return parts, [Source(core, how.prefix, number, follow, how.align, how.before) for number, core in enumerate(cores)]
 
     def _check_context(self, served: Served, how: How, count: int) -> None:
-        if "context" not in served.loaded.meta:
+        if not served.context:
             raise RefusalError(400, f"context: the model {served.name} has not learned to read sentences before", "context")
         if getattr(served.loaded, "shortlist", None) is not None:
             raise RefusalError(400, "context: does not go with the shortlist that this model is served with", "context")
