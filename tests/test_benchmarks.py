@@ -297,3 +297,23 @@ def test_a_large_corpus_is_measured(tmp_path: Path) -> None:
     found = run("corpus", "--pairs", "400", "--updates", "2", "--folder", str(tmp_path))
     assert found["all"]["train"]["mib"] > 0
     assert set(found["reached"]) == {"preparation", "training", "pipeline"}
+
+
+def test_eole_is_given_the_recipe_s_shape_and_scores_become_a_table(bench: Any, tmp_path: Path) -> None:
+    from regard.models.transformer import SIZES
+    from regard.training.recipe import load_recipe
+
+    quality = bench("quality")
+    assert {key: SIZES["tiny"][key] for key in ("d_model", "d_ff", "num_heads")}.items() <= quality.SHAPE.items()
+    its, recipe = quality.settings(tmp_path, tmp_path, 700), load_recipe(quality.RECIPE)
+    assert its["model"]["hidden_size"] == quality.SHAPE["d_model"]
+    assert (its["model"]["encoder"]["layers"], its["model"]["decoder"]["layers"]) == (3, 2)
+    assert its["training"]["train_steps"] == 700
+    assert its["training"]["batch_size"] == quality.BATCH == recipe.training.batch_tokens
+    assert its["training"]["warmup_steps"] == quality.WARMUP == recipe.training.warmup_steps
+    assert recipe.tokenizer.vocab_size == quality.PIECES
+    assert quality.plain("▁Un ▁ch ien .") == "Un chien."
+    lines = ["Un chien court.", "Une femme rit aux éclats."]
+    found = {"regard": quality.scored({"hypotheses": lines, "minutes": 12.0}, [lines])}
+    told = quality.table({"results": found, "threads": 1, "beside": True}, "en").splitlines()
+    assert told[-1] == "| regard | 12.0 | 100.00 | 100.00 |"
