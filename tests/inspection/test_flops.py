@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+from torch.utils.flop_counter import FlopCounterMode
 
 from regard import models
-from regard.inspection.flops import flops
+from regard.inspection.flops import UNCOUNTED, flops
 from regard.layout import Layout
 from regard.models import longformer, rnn, transformer, vit
 
@@ -20,21 +20,6 @@ FOLDER = Path(__file__).resolve().parents[1] / "contract" / "tiny"
 TINY = [(file.stem, one) for file in sorted(FOLDER.glob("*.py")) for one in runpy.run_path(str(file))["TINY"]]
 APART = ("longformer", "xlnet")
 """Do a little more or less: rows of global tokens, products with two vectors of segments."""
-
-
-def attention(query: Any, key: Any, value: Any, *rest: Any, out_shape: Any = None, **more: Any) -> int:
-    return sdpa_flop_count(query, key, value)
-
-
-def lstm(x: Any, given: Any, hidden: Any, *rest: Any, out_shape: Any = None, **more: Any) -> int:
-    return 2 * x[0] * x[1] * (given[0] * given[1] + hidden[0] * hidden[1])
-
-
-UNKNOWN: dict[Any, Any] = {
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention,
-    torch.ops.aten.mkldnn_rnn_layer: lstm,
-}
-"""Kernels of CPUs that torch's counter does not know."""
 
 
 def counted(description: Any, length: int, inputs: Any = None) -> int:
@@ -48,7 +33,7 @@ def counted(description: Any, length: int, inputs: Any = None) -> int:
     if model.encoder is None:  # nothing is predicted in an order of its own
         layout = Layout.unpadded(length)
         layout = replace(layout, mark=torch.zeros_like(layout.position))
-    with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=UNKNOWN) as counter:
+    with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=UNCOUNTED) as counter:
         model(ids, ids if both else None, layout=layout)
     return int(counter.get_total_flops())
 

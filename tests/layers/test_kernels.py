@@ -189,3 +189,22 @@ def test_gelu_by_its_tanh_form_is_torchs():
 def test_gelu_by_its_tanh_form_compiles():
     x = torch.randn(5, 7, requires_grad=True)
     torch.testing.assert_close(torch.compile(gelu_tanh, backend="aot_eager", fullgraph=True)(x), gelu_tanh(x))
+
+
+@pytest.mark.parametrize("shape", [(2, 260, 256, 128), (2, 520, 64, 256)])
+@pytest.mark.parametrize("biased", [True, False])
+def test_large_products_are_those_of_torch_and_so_are_their_gradients(shape, biased, monkeypatch):
+    rows, tokens, width, after = shape
+    torch.manual_seed(0)
+    given = [torch.randn(rows, tokens, width), torch.randn(after, width) * 0.1, torch.randn(after)][: 3 if biased else 2]
+    direction, found = torch.randn(rows, tokens, after), []
+    for least in (1, 1 << 60):
+        monkeypatch.setattr(kernels, "LARGE", least)
+        wants = [one.clone().requires_grad_() for one in given]
+        y = kernels.linear(*wants)
+        assert ("_Linear" in type(y.grad_fn).__name__) == (least == 1)
+        first = torch.autograd.grad((y * y * direction).sum(), wants, create_graph=True)
+        second = torch.autograd.grad(sum((one * one).sum() for one in first), wants[:2])
+        found.append([y, *first, *second])
+    for fast, slow in zip(*found, strict=True):
+        torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-4 * float(slow.detach().abs().max()))

@@ -14,6 +14,7 @@ from regard.compiled.kernels import KINDS, Floats
 from regard.compiled.products import filled, packed
 from regard.layers.embeddings import Embeddings
 from regard.layers.feedforward import ACTIVATIONS, GatedFeedForward
+from regard.layers.kernels import LINEAR
 from regard.layers.masks import Causal, Everything
 from regard.layers.norms import RootMeanSquare
 from regard.layers.quick import KNOWN
@@ -70,7 +71,7 @@ def _known(stack: Any) -> bool:
         if any(type(part) not in KNOWN for part in parts):
             return False
         norms |= {type(block.attention_norm)}
-        if any(type(one) is not nn.Linear for one in block.modules() if hasattr(one, "in_features")):
+        if any(type(one) not in LINEAR for one in block.modules() if hasattr(one, "in_features")):
             return False
         kinds.add(str(_of_block(block)))
     return len(kinds) == 1 and len(norms) == 1 and norms <= {nn.LayerNorm, RootMeanSquare}

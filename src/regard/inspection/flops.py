@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import nn
+from torch.utils.flop_counter import sdpa_flop_count
 
 from regard.architecture import Description
 from regard.layers.blocks import blocked
 from regard.layout import Layout
+
+
+def _attention(query: Any, key: Any, value: Any, *rest: Any, out_shape: Any = None, **more: Any) -> int:
+    return sdpa_flop_count(query, key, value)
+
+
+def _lstm(x: Any, given: Any, hidden: Any, *rest: Any, out_shape: Any = None, **more: Any) -> int:
+    return 2 * x[0] * x[1] * (given[0] * given[1] + hidden[0] * hidden[1])
+
+
+def _linear(x: Any, weight: Any, *rest: Any, out_shape: Any = None, **more: Any) -> int:
+    return 2 * math.prod(x) * weight[0]
+
+
+UNCOUNTED: dict[Any, Any] = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    torch.ops.aten.mkldnn_rnn_layer: _lstm,
+    torch.ops.mkldnn._linear_pointwise: _linear,
+}
+"""Kernels of CPUs that torch's FlopCounterMode does not know: its `custom_mapping`. Attention counts over all pairs."""
 
 
 def flops(description: Description, length: int = 128) -> dict[str, int]:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers.frame import Frame
+from regard.layers.kernels import Linear
 from regard.layers.masks import Everything, Lowered, Mask
 from regard.layers.part import part
 from regard.layers.positions import turned
@@ -137,12 +138,12 @@ class MultiHeadAttention(nn.Module):
         self.head_dim = d_model // its.num_heads if its.head_dim is None else its.head_dim
         inner, shared = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
         if self.cross:
-            self.q = nn.Linear(d_model, inner, its.bias)
-            self.kv = nn.Linear(d_model, 2 * shared, its.bias)
+            self.q = Linear(d_model, inner, its.bias)
+            self.kv = Linear(d_model, 2 * shared, its.bias)
         else:
-            self.qkv = nn.Linear(d_model, inner + 2 * shared, its.bias)
+            self.qkv = Linear(d_model, inner + 2 * shared, its.bias)
         self.fused = {"kv.weight": (shared, shared)} if self.cross else {"qkv.weight": (inner, shared, shared)}
-        self.output = nn.Linear(inner, d_model, its.bias if its.output_bias is None else its.output_bias)
+        self.output = Linear(inner, d_model, its.bias if its.output_bias is None else its.output_bias)
         self.attend = its.attend.build(self.head_dim, its.dropout)
 
     def heads(self, x: Tensor, count: int) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers.frame import Frame
-from regard.layers.kernels import Dropout, gelu_tanh
+from regard.layers.kernels import Dropout, Linear, gelu_tanh
 from regard.layers.part import part
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -54,8 +54,8 @@ class DenseFeedForward(nn.Module):
     def __init__(self, its: Dense, d_model: int) -> None:
         super().__init__()
         self.activation = activation(its.activation)
-        self.expand = nn.Linear(d_model, its.d_ff, its.bias)
-        self.contract = nn.Linear(its.d_ff, d_model, its.bias)
+        self.expand = Linear(d_model, its.d_ff, its.bias)
+        self.contract = Linear(its.d_ff, d_model, its.bias)
         self.dropout = Dropout(its.dropout)
 
     def forward(self, x: Tensor, frame: Frame | None = None) -> Tensor:
@@ -83,9 +83,9 @@ class GatedFeedForward(nn.Module):
     def __init__(self, its: Gated, d_model: int) -> None:
         super().__init__()
         self.activation = activation(its.activation)
-        self.expand = nn.Linear(d_model, 2 * its.d_ff, its.bias)
+        self.expand = Linear(d_model, 2 * its.d_ff, its.bias)
         self.fused = {"expand.weight": (its.d_ff, its.d_ff)}
-        self.contract = nn.Linear(its.d_ff, d_model, its.bias)
+        self.contract = Linear(its.d_ff, d_model, its.bias)
         self.dropout = Dropout(its.dropout)
 
     def forward(self, x: Tensor, frame: Frame | None = None) -> Tensor:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from regard.layers.attention import Attention, MultiHeadAttention, ScaledDot
 from regard.layers.blocks import Spots
 from regard.layers.frame import Frame
+from regard.layers.kernels import Linear
 from regard.layers.masks import Everything, Marked, Mask, Window, lower
 from regard.layers.part import part
 from regard.layers.state import Cache, Memory
@@ -40,7 +41,7 @@ class _Everywhere(nn.Module):
 
     def __init__(self, its: WindowedAttention, d_model: int) -> None:
         super().__init__()
-        self.q, self.kv = nn.Linear(d_model, d_model), nn.Linear(d_model, 2 * d_model)
+        self.q, self.kv = Linear(d_model, d_model), Linear(d_model, 2 * d_model)
         self.attend = ScaledDot().build(d_model // its.num_heads, its.dropout)
 
 

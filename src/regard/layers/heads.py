@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers.feedforward import activation
-from regard.layers.kernels import Dropout, linear_cross_entropy, prepared_linear
+from regard.layers.kernels import Dropout, Linear, linear_cross_entropy, prepared_linear
 from regard.layers.norms import LayerNorm, Norm
 from regard.layers.part import part
 from regard.layout import Layout
@@ -74,7 +74,7 @@ class TokenHead(nn.Module):
 
     def __init__(self, its: NextToken, d_model: int) -> None:
         super().__init__()
-        self.project = nn.Linear(d_model, its.vocab_size, its.bias)
+        self.project = Linear(d_model, its.vocab_size, its.bias)
         self.scale = its.scale
 
     def forward(self, hidden: Tensor, layout: Layout | None, targets: Targets | None = None) -> Answer:
@@ -119,9 +119,9 @@ class MaskedTokenHead(nn.Module):
 
     def __init__(self, its: MaskedToken, d_model: int) -> None:
         super().__init__()
-        self.transform, self.norm = nn.Linear(d_model, d_model), its.norm.build(d_model)
+        self.transform, self.norm = Linear(d_model, d_model), its.norm.build(d_model)
         self.activation = activation(its.activation)
-        self.project = nn.Linear(d_model, its.vocab_size, its.bias)
+        self.project = Linear(d_model, its.vocab_size, its.bias)
 
     def forward(self, hidden: Tensor, layout: Layout, targets: Targets | None = None) -> Answer:
         """Float[B T D] -> logits Float[B T V], or with targets the summed loss of the masked positions alone."""
@@ -178,7 +178,7 @@ class ClassHead(nn.Module):
         self.between = None if its.between is None else nn.Linear(d_model, d_model)
         self.activation = activation(its.between or "tanh")
         self.first, self.dropout = Dropout(its.dropout if its.dropout_first else 0.0), Dropout(its.dropout)
-        self.project = nn.Linear(d_model, its.classes, its.bias)
+        self.project = Linear(d_model, its.classes, its.bias)
 
     def forward(self, hidden: Tensor, layout: Layout, targets: Targets | None = None) -> Answer:
         """Float[B T D] -> logits Float[B C] (tokens: Float[B T C]), or with targets Int[B] (Int[B T]) the summed loss."""

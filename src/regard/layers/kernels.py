@@ -1,7 +1,7 @@
 """Fast bodies, each with the slow twin that defines it. The only file that looks at hardware.
 
-`dropout`, `gelu_tanh` and `prepared_linear` beside torch's, `linear_cross_entropy` beside `slow_linear_cross_entropy`,
-`grouped_linear` likewise.
+`Dropout`, `gelu_tanh`, `linear` and `prepared_linear` beside torch's, `linear_cross_entropy` beside
+`slow_linear_cross_entropy`, `grouped_linear` likewise.
 """
 
 from __future__ import annotations
@@ -18,6 +18,64 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 CHUNK = {"cpu": 512, "cuda": 4096}
 """Rows of logits alive at once: on a CPU 512 x 8,000 floats stay within the last cache."""
+
+
+LARGE = 1 << 24
+"""Multiplications from which on oneDNN's products of single precision are the faster ones on a CPU: by a fifth on AMD."""
+WIDE = 4
+"""So many times as wide as its input a layer's output must be for oneDNN to make the gradient of the weight: it reads the
+input turned round, which costs a copy."""
+
+
+def _by_onednn(x: Tensor, weight: Tensor) -> bool:
+    """Whether oneDNN makes the product of x Float[… D] with the transpose of weight Float[V D]."""
+    return (
+        x.dtype is weight.dtype is torch.float32
+        and x.device.type == "cpu"
+        and x.numel() * weight.shape[0] >= LARGE
+        and type(x) in _PLAIN
+        and type(weight) in _PLAIN
+        and torch.backends.mkldnn.is_available()
+        and not (torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling() or torch.jit.is_tracing())
+    )
+
+
+_PLAIN = (Tensor, nn.Parameter)
+
+
+class _Linear(torch.autograd.Function):
+    """x W^T + b by oneDNN. The gradients are `linear` again, so they have gradients of their own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x, weight), grad, (wants_x, wants_weight, wants_bias) = ctx.saved_tensors, grads[0], ctx.needs_input_grad
+        rows, errors = x.reshape(-1, x.shape[-1]), grad.reshape(-1, grad.shape[-1])
+        to_weight = None
+        if wants_weight and len(weight) >= WIDE * weight.shape[1]:
+            to_weight = linear(rows.t(), errors.t()).t()
+        elif wants_weight:
+            to_weight = errors.t() @ rows
+        return linear(grad, weight.t()) if wants_x else None, to_weight, errors.sum(0) if wants_bias else None
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x Float[… D], weight [V D], bias [V] -> Float[… V]: `F.linear`, large products on a CPU by oneDNN, and so their
+    gradients. The last digits may differ."""
+    if not _by_onednn(x, weight):
+        return F.linear(x, weight, bias)
+    return _Linear.apply(x, weight, bias)
+
+
+class Linear(nn.Linear):
+    """nn.Linear by `linear`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return linear(input, self.weight, self.bias)
 
 
 class _Dropout(torch.autograd.Function):
@@ -110,23 +168,21 @@ class _LinearCrossEntropy(torch.autograd.Function):
         weight_grad = torch.zeros_like(weight, dtype=torch.float32) if wants else None
         bias_grad = torch.zeros_like(bias, dtype=torch.float32) if wants and bias is not None else None
         total = x.new_zeros((), dtype=torch.float32)
+        even = smoothing / classes
         step = CHUNK.get(x.device.type, 4096)
         for at in range(0, x.shape[0], step):
             rows, target = x[at : at + step], ids[at : at + step, None]
-            logits = F.linear(rows, narrow, None if bias is None else bias.to(x.dtype)).float()
-            logits -= logits.amax(1, keepdim=True)
-            right = logits.gather(1, target).sum()
-            spread = logits.sum() / classes if smoothing else 0.0
-            odds = logits.exp_()
-            norm = odds.sum(1, keepdim=True)
-            total += norm.log().sum() - (1.0 - smoothing) * right - smoothing * spread
+            logits = linear(rows, narrow, None if bias is None else bias.to(x.dtype)).float()
+            odds = logits.softmax(1)
+            norm = logits.amax(1) - odds.amax(1).log()  # the best has at least 1/V: its logarithm is exact enough
+            total += (norm - (1.0 - smoothing) * logits.gather(1, target)[:, 0]).sum()
+            if smoothing:
+                total -= even * logits.sum()
             if rows_grad is not None and weight_grad is not None:
-                error = odds.div_(norm)
-                if smoothing:
-                    error -= smoothing / classes
+                error = odds.sub_(even) if smoothing else odds
                 error.scatter_add_(1, target, torch.full_like(target, smoothing - 1.0, dtype=error.dtype))
                 same = error.to(x.dtype)
-                rows_grad[at : at + step] = same @ narrow
+                rows_grad[at : at + step] = linear(same, narrow.t())
                 if bias_grad is not None:
                     bias_grad += error.sum(0)
                 if x.dtype == torch.float32:
@@ -166,6 +222,8 @@ def _count_update(optimizer: torch.optim.Optimizer, *_: Any) -> None:
 
 register_optimizer_step_post_hook(_count_update)
 
+LINEAR = (nn.Linear, Linear)
+"""Layers of which others may take weight and bias and do as they do."""
 _PREPARED: Any = WeakIdKeyDictionary()
 OUTPUTS = 2048
 """A weight of fewer outputs is not worth preparing."""
@@ -175,7 +233,7 @@ def prepared_linear(x: Tensor, layer: nn.Linear) -> Tensor:
     """`layer(x)` for few rows Float[R D] at a time, many times over: a wide weight on a CPU is brought once into the order
     in which oneDNN reads it, and anew when it was changed. Without gradients; the last digits may differ."""
     weight = layer.weight
-    plain = type(layer) is nn.Linear and type(weight) is nn.Parameter and not weight.is_inference()
+    plain = type(layer) in LINEAR and type(weight) is nn.Parameter and not weight.is_inference()
     narrow = len(weight) < OUTPUTS or weight.device.type != "cpu" or not weight.dtype == x.dtype == torch.float32
     if not plain or narrow or torch.is_grad_enabled() or not torch.backends.mkldnn.is_available():
         return layer(x)

@@ -18,7 +18,7 @@ from regard.layers.block import Block
 from regard.layers.blocks import Spots, exactly
 from regard.layers.embeddings import Tokens
 from regard.layers.frame import Frame
-from regard.layers.kernels import Dropout
+from regard.layers.kernels import Dropout, Linear
 from regard.layers.masks import Everything, Lowered, Mask, Ordered
 from regard.layers.part import part
 from regard.layers.state import BlockState, Cache, Memory
@@ -68,8 +68,8 @@ class RelativeSelfAttention(nn.Module):
         if d_model % its.num_heads:
             raise ValueError(f"d_model {d_model} is not a multiple of num_heads {its.num_heads}")
         self.mask, self.num_heads, self.head_dim = its.mask, its.num_heads, d_model // its.num_heads
-        self.q, self.kv = nn.Linear(d_model, d_model, False), nn.Linear(d_model, 2 * d_model, False)
-        self.place, self.output = nn.Linear(d_model, d_model, False), nn.Linear(d_model, d_model, False)
+        self.q, self.kv = Linear(d_model, d_model, False), Linear(d_model, 2 * d_model, False)
+        self.place, self.output = Linear(d_model, d_model, False), Linear(d_model, d_model, False)
         self.content_shift, self.place_shift, self.segment_shift = (self._drawn() for _ in range(3))
         self.segments = self._drawn(2)
         self.attend = ScaledDot().build(self.head_dim, its.dropout)

@@ -19,6 +19,7 @@ from regard.layers.attention import Attend, MultiHeadAttention
 from regard.layers.block import TransformerBlock
 from regard.layers.feedforward import DenseFeedForward, GatedFeedForward
 from regard.layers.frame import Frame
+from regard.layers.kernels import LINEAR
 from regard.layers.lineage import Lineage
 from regard.layers.masks import Causal
 from regard.layers.positions import turned
@@ -105,7 +106,7 @@ def _plain(x: Tensor) -> Tensor:
 
 
 def _linear(layer: Any) -> Function:
-    if type(layer) is not nn.Linear:
+    if type(layer) not in LINEAR:
         return layer.forward
     weight, bias = layer.weight, layer.bias
     return lambda x: F.linear(x, weight, bias)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from regard.layers.attention import without_absent
 from regard.layers.embeddings import Tokens
-from regard.layers.kernels import Dropout
+from regard.layers.kernels import Dropout, Linear
 from regard.layers.masks import Lowered, lower_cross
 from regard.layers.part import part
 from regard.layers.recurrent import STEPS, Cell, Hidden, layers_of, run
@@ -132,7 +132,7 @@ class RecurrentReader(nn.Module):
         extra = inner if self.previous or self.every_step else outer if self.feeding else 0
         self.layers: Any = layers_of(its.cell, outer + extra, inner, its.num_layers)
         self.parts = 2 if its.cell == "lstm" else 1
-        self.bridge = nn.ModuleList(nn.Linear(inner, inner) for _ in range(its.num_layers * self.parts) if its.bridge)
+        self.bridge = nn.ModuleList(Linear(inner, inner) for _ in range(its.num_layers * self.parts) if its.bridge)
         self.reads_token = its.attention is not None and its.attention.reads_token
         self.attend: Any = None
         if its.attention is not None:
@@ -140,9 +140,9 @@ class RecurrentReader(nn.Module):
         self.deep = self.previous or self.every_step
         self.readout: nn.Module | None = None
         if self.deep or self.attend is not None:
-            self.readout = nn.Linear(2 * inner + outer * self.deep, outer)
+            self.readout = Linear(2 * inner + outer * self.deep, outer)
         elif inner != outer:
-            self.readout = nn.Linear(inner, outer)
+            self.readout = Linear(inner, outer)
         self.dropout = Dropout(its.dropout)
 
     def start(self, memory: Memory | None, room: int = 0) -> RecurrentState:

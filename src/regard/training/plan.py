@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+from torch.utils.flop_counter import FlopCounterMode
 
 from regard.architecture import Model
 from regard.batches import Batch, ordered
+from regard.inspection.flops import UNCOUNTED
 from regard.training.loop import forward_backward, steps
 from regard.training.moments import Held, held_by
 from regard.training.parallel import blocks_of, checkpointing
@@ -176,7 +177,7 @@ def forward_flops(model: Model, batch: Batch) -> int:
     training = model.training
     model.eval()
     try:
-        with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=_UNCOUNTED) as counter:
+        with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=UNCOUNTED) as counter:
             layouts = {"layout": batch.layout, "output_layout": batch.output_layout, "segments": batch.segments}
             model(batch.inputs, batch.outputs, **layouts)
     finally:
@@ -208,21 +209,6 @@ def _forward_flops(run: Run, batches: list[Batch]) -> tuple[int, int]:
     """Of some batches, and their target tokens; counted on the CPU, whose kernels are all known."""
     model = run.description.build()
     return sum(forward_flops(model, batch) for batch in batches), sum(batch.target_tokens for batch in batches)
-
-
-# FlopCounterMode does not know these two kernels of CPUs.
-def _attention(query: Any, key: Any, value: Any, *rest: Any, out_shape: Any = None, **more: Any) -> int:
-    return sdpa_flop_count(query, key, value)
-
-
-def _lstm(x: Any, given: Any, hidden: Any, *rest: Any, out_shape: Any = None, **more: Any) -> int:
-    return 2 * x[0] * x[1] * (given[0] * given[1] + hidden[0] * hidden[1])
-
-
-_UNCOUNTED = {
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
-    torch.ops.aten.mkldnn_rnn_layer: _lstm,
-}
 
 
 def _timed(run: Run, count: int) -> tuple[list[float], list[int]]:

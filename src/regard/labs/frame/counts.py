@@ -7,18 +7,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+from torch.utils.flop_counter import FlopCounterMode
 
-
-def _attention(q: Any, k: Any, v: Any, *rest: Any, out_shape: Any = None, **more: Any) -> int:
-    return sdpa_flop_count(q, k, v)
+from regard.inspection.flops import UNCOUNTED
 
 
 def flops(work: Callable[[], Any]) -> int:
     """Operations of all matrix products that `work` does, a multiplication and an addition as two; torch's fused attention
     for the CPU counts as its two products over all pairs, which torch itself leaves out."""
-    fused = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention}
-    with FlopCounterMode(display=False, custom_mapping=fused) as counter, torch.no_grad():
+    with FlopCounterMode(display=False, custom_mapping=UNCOUNTED) as counter, torch.no_grad():
         work()
     return int(counter.get_total_flops())
 
