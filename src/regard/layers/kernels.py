@@ -36,7 +36,7 @@ def _by_onednn(x: Tensor, weight: Tensor) -> bool:
         and type(x) in _PLAIN
         and type(weight) in _PLAIN
         and torch.backends.mkldnn.is_available()
-        and not (torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling() or torch.jit.is_tracing())
+        and not (torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling())
     )
 
 
