@@ -8,6 +8,7 @@ import sys
 NAMES = {
     "train": "training throughput, regard beside torch.nn.Transformer, transformers, Eole, OpenNMT-py and JoeyNMT",
     "quality": "BLEU after a given time, Eole with regard's settings beside regard in a share of the time",
+    "products": "matrix products of a training step by MKL and by oneDNN",
     "decode": "decoding of the same weights, regard beside transformers and CTranslate2",
     "lm": "language models of nanoGPT's shape, training and generation, regard beside transformers",
     "attention": "time and memory of window attention as the text grows, in blocks and in full",

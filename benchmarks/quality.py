@@ -55,7 +55,7 @@ def _ran(command: list[str], folder: Path, threads: int) -> float:
     """Seconds that a command takes. RuntimeError: it fails."""
     environment = os.environ | {
         "OMP_NUM_THREADS": str(threads),
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+        "PYTHONPATH": str(ROOT / "src"),
     }
     began = time.perf_counter()
     with (folder / "log").open("ab") as log:

@@ -317,3 +317,15 @@ def test_eole_is_given_the_recipe_s_shape_and_scores_become_a_table(bench: Any, 
     found = {"regard": quality.scored({"hypotheses": lines, "minutes": 12.0}, [lines])}
     told = quality.table({"results": found, "threads": 1, "beside": True}, "en").splitlines()
     assert told[-1] == "| regard | 12.0 | 100.00 | 100.00 |"
+
+
+def test_products_are_measured_both_ways(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.layers import kernels
+
+    products, before = bench("products"), kernels.LARGE
+    monkeypatch.setattr(products, "SHAPES", ((64, 32, 48),))
+    rows = products.measure(2, 0.01)
+    assert before == kernels.LARGE
+    assert [row["pass"] for row in rows] == list(products.PASSES)
+    assert all(row[library]["median"] > 0 for row in rows for library in ("mkl", "onednn"))
+    assert "| 64 × 32 × 48 | 前向 |" in products.table({"products": rows}, "zh")

@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard import models
 from regard.inspection.flops import UNCOUNTED, flops
+from regard.layers.kernels import LARGE, linear
 from regard.layout import Layout
 from regard.models import longformer, rnn, transformer, vit
 
@@ -72,3 +73,11 @@ def test_names_are_the_modules():
     names = dict(description.on_meta().named_modules())
     assert set(flops(description)) <= set(names)
     assert all(weight.is_meta for weight in description.on_meta().parameters())
+
+
+def test_large_products_are_counted() -> None:
+    x, weight = torch.ones(1 << 10, 1 << 7), torch.ones(1 << 7, 1 << 7)
+    assert x.numel() * len(weight) >= LARGE, "what oneDNN makes"
+    with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=UNCOUNTED) as counter:
+        linear(x, weight)
+    assert counter.get_total_flops() == 2 * x.numel() * len(weight)

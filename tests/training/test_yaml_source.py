@@ -63,6 +63,13 @@ def test_what_is_written_reads_back_equal_and_of_the_same_type(value: Any) -> No
     assert repr(found) == repr(value)
 
 
+@pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029", "\r", "\n", "\x0b"])
+@pytest.mark.parametrize("form", ["{}", "a{}", "{}a", "a{}b", "a {} b", "{}{}"])
+def test_line_ends_of_unicode_are_read_back(end: str, form: str) -> None:
+    text = form.replace("{}", end)
+    assert parse_value(dump({"key": text, "list": [text]}), "x") == {"key": text, "list": [text]}
+
+
 def test_places_are_lines_of_keys() -> None:
     source = parse_yaml("# first\na:\n  b: 1\n  c: [1,\n    2]\n", "f.yaml")
     assert source.place(("a",)) == "f.yaml:2"

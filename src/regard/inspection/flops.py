@@ -30,9 +30,10 @@ def _linear(x: Any, weight: Any, *rest: Any, out_shape: Any = None, **more: Any)
 UNCOUNTED: dict[Any, Any] = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
     torch.ops.aten.mkldnn_rnn_layer: _lstm,
-    torch.ops.mkldnn._linear_pointwise: _linear,
 }
 """Kernels of CPUs that torch's FlopCounterMode does not know: its `custom_mapping`. Attention counts over all pairs."""
+if torch.backends.mkldnn.is_available():
+    UNCOUNTED[torch.ops.mkldnn._linear_pointwise] = _linear
 
 
 def flops(description: Description, length: int = 128) -> dict[str, int]:

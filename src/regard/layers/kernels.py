@@ -22,9 +22,7 @@ CHUNK = {"cpu": 512, "cuda": 4096}
 
 LARGE = 1 << 24
 """Multiplications from which on oneDNN's products of single precision are the faster ones on a CPU: by a fifth on AMD."""
-WIDE = 4
-"""So many times as wide as its input a layer's output must be for oneDNN to make the gradient of the weight: it reads the
-input turned round, which costs a copy."""
+_PLAIN = (Tensor, nn.Parameter)
 
 
 def _by_onednn(x: Tensor, weight: Tensor) -> bool:
@@ -40,9 +38,6 @@ def _by_onednn(x: Tensor, weight: Tensor) -> bool:
     )
 
 
-_PLAIN = (Tensor, nn.Parameter)
-
-
 class _Linear(torch.autograd.Function):
     """x W^T + b by oneDNN. The gradients are `linear` again, so they have gradients of their own."""
 
@@ -55,11 +50,7 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (x, weight), grad, (wants_x, wants_weight, wants_bias) = ctx.saved_tensors, grads[0], ctx.needs_input_grad
         rows, errors = x.reshape(-1, x.shape[-1]), grad.reshape(-1, grad.shape[-1])
-        to_weight = None
-        if wants_weight and len(weight) >= WIDE * weight.shape[1]:
-            to_weight = linear(rows.t(), errors.t()).t()
-        elif wants_weight:
-            to_weight = errors.t() @ rows
+        to_weight = errors.t() @ rows if wants_weight else None  # oneDNN would copy `errors`, turned round
         return linear(grad, weight.t()) if wants_x else None, to_weight, errors.sum(0) if wants_bias else None
 
 

@@ -62,7 +62,14 @@ def _one_line(dumper: yaml.SafeDumper, values: list[Any]) -> yaml.Node:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=True)
 
 
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    """Unicode's line ends as escapes: left as they are, U+0085 would be folded and read back as a space."""
+    style = '"' if any(end in text for end in "\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
 _Loader.add_constructor("tag:yaml.org,2002:int", _number)
+_Dumper.add_representer(str, _text)
 _Dumper.add_representer(list, _one_line)
 
 
