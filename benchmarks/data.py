@@ -22,12 +22,17 @@ def prepared(cache: Path, given: list[str]) -> Any:
     return prepare(load_recipe("multi30k-en-fr", [*sizes, *given]), cache)
 
 
+def spelt(piece: str) -> str:
+    """A piece as a word of a line: programs that split lines at spaces would lose those within it."""
+    return "".join("▁" if c == " " else f"<{ord(c):04X}>" if c.isspace() else c for c in piece)
+
+
 def export(cache: Path, given: list[str]) -> Path:
     """The folder with the same data for all: ids.json ({"train.en": [[…]]}, no marks), vocabulary.json (the tokens in the
     order of their ids, those of pad, unk, bos and eos), train.pieces.en …, vocabulary.counts and vocabulary.plain."""
     its = prepared(cache, given)
     tokenizer = its.tokenizers.source
-    folder = cache / f"data-{tokenizer.hash[:12]}-{len(its.train.plain)}"
+    folder = cache / f"pieces-{tokenizer.hash[:12]}-{len(its.train.plain)}"
     if (folder / "complete").is_file():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -42,7 +47,7 @@ def export(cache: Path, given: list[str]) -> Path:
         ("fr", its.train.plain.target, its.train.plain.target_offsets),
     ):
         ids[f"train.{side}"] = [part.tolist() for part in np.split(flat, offsets[1:-1])]
-    pieces = [tokenizer.piece(number) for number in range(tokenizer.vocab_size)]
+    pieces = [spelt(tokenizer.piece(number)) for number in range(tokenizer.vocab_size)]
     counts: Counter[int] = Counter()
     for name, rows in ids.items():
         split, side = name.split(".")

@@ -19,7 +19,15 @@ from benchmarks.measure import Run, call, figures, gemm_rate, in_turns, machine,
 from benchmarks.peers import tools
 
 SHAPES: dict[str, dict[str, Any]] = {
-    "transformer": {"num_layers": 3, "d_model": 256, "d_ff": 1024, "num_heads": 4, "dropout": 0.1},
+    "transformer": {
+        "num_layers": 3,
+        "d_model": 256,
+        "d_ff": 1024,
+        "num_heads": 4,
+        "dropout": 0.1,
+        "attention_dropout": 0.1,  # torch and JoeyNMT have one rate for all three
+        "activation_dropout": 0.1,
+    },
     "rnn": {"cell": "lstm", "num_layers": 1, "d_model": 256, "attention": "general", "input_feeding": True, "dropout": 0.1},
 }
 PEERS = {"transformer": ("torch", "transformers", "trainer", "eole", "opennmt", "joeynmt"), "rnn": ("eole", "joeynmt")}

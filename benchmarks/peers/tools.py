@@ -82,7 +82,7 @@ def _onmt_training(kind: str, shape: dict[str, Any], counts: tuple[int, int]) ->
         "warmup_steps": 1000,
         "max_grad_norm": 0,
         "dropout": [shape["dropout"]],
-        "attention_dropout": [shape["dropout"]],
+        "attention_dropout": [shape.get("attention_dropout", shape["dropout"])],
         "label_smoothing": 0.1,
         "train_steps": counts[1],
         "save_checkpoint_steps": counts[1],

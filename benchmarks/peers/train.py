@@ -63,8 +63,8 @@ def marian(data: Data, shape: dict[str, Any]) -> Any:
     """The same shape in transformers."""
     from transformers import MarianConfig, MarianMTModel
 
-    d, p = shape["d_model"], shape["dropout"]
-    rates = {"dropout": p, "attention_dropout": p, "activation_dropout": p}
+    d = shape["d_model"]
+    rates = {name: shape[name] for name in ("dropout", "attention_dropout", "activation_dropout")}
     size = len(data.pieces)
     return MarianMTModel(
         MarianConfig(

@@ -27,6 +27,20 @@ def test_attend_is_its_definition(mask, layouts, groups, biased, definition):
     torch.testing.assert_close(attend(q, k, v, lowered, bias), torch.from_numpy(result), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("groups", [4, 2])
+def test_attention_drops_weights_and_scales_the_rest(groups):
+    """On average over many draws the weights are those without dropout; those of one draw are zero or 1/(1-p) of them."""
+    torch.manual_seed(0)
+    q, k, mask = random(1, 4, 6, 3), random(1, groups, 6, 3), lower(Causal(), Layout.unpadded(6), Layout.unpadded(6))
+    attend, v = Attend(0.7, 0.25), torch.eye(6, dtype=torch.float64).expand(1, groups, 6, 6)
+    weights = attend.explain(q, k, mask)
+    draws = torch.stack([attend(q, k, v, mask) for _ in range(4000)])
+    kept = draws != 0
+    torch.testing.assert_close(draws[kept], (weights / 0.75).expand_as(draws)[kept])
+    torch.testing.assert_close(draws.mean(0), weights, rtol=0, atol=0.05)
+    torch.testing.assert_close(attend.eval()(q, k, v, mask), weights)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_s_mask_01_a_query_that_sees_nothing(dtype):
     """S-MASK-01: causal, length 4, the first 2 positions are padding, loss on positions 2 and 3."""

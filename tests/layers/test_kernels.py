@@ -81,6 +81,40 @@ def test_dropout_never_reads_what_it_drops():
     assert not y.isnan().any()
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_dropout_is_that_of_a_plain_mask_beyond_a_slice(dtype, monkeypatch):
+    """Also of what is no number and of what has no end, in slices that end in the midst of a row."""
+    monkeypatch.setattr(kernels, "SLICE", 50)
+    torch.manual_seed(0)
+    x = torch.randn(9, 37).to(dtype)
+    x[::2, ::5], x[1::2, ::7] = torch.nan, -torch.inf
+    y = Dropout(0.4)(x)
+    torch.manual_seed(0)
+    torch.randn(9, 37)
+    draws, bound = kernels._draws(x.numel(), 0.4)
+    kept = (draws < bound).view(9, 37)
+    torch.testing.assert_close(y, torch.where(kept, x * (1 / 0.6), 0.0), equal_nan=True)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_dropout_of_relu_is_relu_and_dropout(turned):
+    """The same draws through the one body and through two, with gradients and gradients of gradients."""
+    x = torch.randn(5, 6, 7, dtype=torch.float64)
+    x = (x.transpose(0, 2) if turned else x).clone().requires_grad_()
+    drop, weights = Dropout(0.3), torch.randn_like(x)
+    found = []
+    for body in (drop.relu, lambda x: drop(x.relu())):
+        torch.manual_seed(0)
+        y = body(x)
+        (first,) = torch.autograd.grad((y * weights).sum(), x, create_graph=True)
+        torch.manual_seed(0)
+        (slope,) = torch.autograd.grad((body(x * x) ** 2).sum(), x, create_graph=True)
+        found.append((y, first, torch.autograd.grad(slope.sum(), x)[0]))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+    assert torch.equal(drop.eval().relu(x), x.relu())
+
+
 ROWS = CHUNK["cpu"] + 30
 
 

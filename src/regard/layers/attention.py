@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers.frame import Frame
-from regard.layers.kernels import Linear
+from regard.layers.kernels import Dropout, Linear
 from regard.layers.masks import Everything, Lowered, Mask
 from regard.layers.part import part
 from regard.layers.positions import turned
@@ -42,6 +42,11 @@ def without_absent(x: Tensor, absent: Tensor | None) -> Tensor:
     return x if absent is None else x.masked_fill(absent[:, None, :, None], 0.0)
 
 
+def for_each_head(x: Tensor, q: Tensor) -> Tensor:
+    """Keys or values [B G K d], again for each of the heads of q [B H Q d] that share them."""
+    return x if x.shape[1] == q.shape[1] else x.repeat_interleave(q.shape[1] // x.shape[1], 1)
+
+
 class Attend(nn.Module):
     """Where queries meet keys. `forward` is the fast body, `explain` the definition; both agree.
 
@@ -50,11 +55,11 @@ class Attend(nn.Module):
 
     def __init__(self, scale: float, dropout: float = 0.0) -> None:
         super().__init__()
-        self.scale, self.dropout = scale, dropout
+        self.scale, self.dropout = scale, Dropout(dropout)
 
     def explain(self, q: Tensor, k: Tensor, mask: Lowered, bias: Tensor | None = None) -> Tensor:
         """Weights Float[B H Q K] of queries [B H Q d] over keys [B G K d], by the definition."""
-        k = without_absent(k, mask.absent).repeat_interleave(q.shape[1] // k.shape[1], 1)
+        k = for_each_head(without_absent(k, mask.absent), q)
         scores = q @ k.transpose(-1, -2) * self.scale
         if bias is not None:
             scores = scores + bias
@@ -63,9 +68,11 @@ class Attend(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Lowered, bias: Tensor | None = None) -> Tensor:
         """Weighted sums of the values [B G K d] for each query: Float[B H Q d]."""
         k, v = without_absent(k, mask.absent), without_absent(v, mask.absent)
-        dropout = self.dropout if self.training else 0.0
+        dropout = self.dropout.p if self.dropout.active else 0.0
         if mask.blocked is not None and bias is None:
             return sparse_attention(q, k, v, mask.blocked, self.scale, dropout)
+        if self.dropout.cheap(q):  # torch's body would draw its masks one number at a time
+            return self.dropout(self.explain(q, k, mask, bias)) @ for_each_head(v, q)
         allowed = mask.allowed
         if bias is not None:
             allowed = mask.dense(q.shape[2], k.shape[2], q.device)

@@ -60,7 +60,9 @@ class DenseFeedForward(nn.Module):
 
     def forward(self, x: Tensor, frame: Frame | None = None) -> Tensor:
         """Float[B T D] -> Float[B T D]."""
-        return self.contract(self.dropout(self.activation(self.expand(x))))
+        x = self.expand(x)
+        inner = self.dropout.relu(x) if self.activation is F.relu else self.dropout(self.activation(x))
+        return self.contract(inner)
 
 
 @part

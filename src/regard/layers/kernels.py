@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import increment_version
@@ -69,25 +70,58 @@ class Linear(nn.Linear):
         return linear(input, self.weight, self.bias)
 
 
+_BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+SLICE = 1 << 18
+"""Elements whose masks are alive at once: they stay within the cache, as whole masks of four bytes an element would not."""
+
+
+def _draws(count: int, p: float) -> tuple[Tensor, int]:
+    """A random byte for each element, and the bound below which it is kept. numpy's generator, which torch's seeds, draws
+    eight of them in half the time of torch's."""
+    raw = np.random.SFC64(int(torch.randint(2**63 - 1, ()))).random_raw((count + 7) // 8)
+    # A byte has 256 steps: p lies between two of them, and which one serves is drawn anew for each call, so that every
+    # element is dropped with probability p exactly.
+    return torch.from_numpy(raw.view(np.uint8)[:count]), 256 - int(p * 256 + float(torch.rand(())))
+
+
+def _keep(x: Tensor, draws: Tensor, bound: int) -> Tensor:
+    """x, contiguous, with zeros where a draw reaches the bound; in place. Masks of all ones or none, made by a shift of the
+    sign, are several times as fast as torch's `where`, and clear NaN and infinity too."""
+    bits = x.view(_BITS[x.element_size()]).view(-1)
+    for at in range(0, len(bits), SLICE):
+        mask = draws[at : at + SLICE].to(bits.dtype).sub_(bound).bitwise_right_shift_(8 * x.element_size() - 1)
+        bits[at : at + SLICE].bitwise_and_(mask)
+    return x
+
+
 class _Dropout(torch.autograd.Function):
-    """Inverted dropout whose mask costs one byte an element: a 64-bit random word holds eight draws."""
+    """x × scale, and zeros where a draw reaches the bound; its gradient is the same of the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
-        # A byte has 256 steps: p lies between two of them, and which one serves is drawn anew for each call, so that
-        # every element is dropped with probability p exactly.
-        threshold = int(p * 256 + float(torch.rand(())))
-        draws = words.view(torch.uint8)[: x.numel()].view(x.shape)
-        kept = draws >= threshold if threshold < 256 else torch.zeros_like(draws, dtype=torch.bool)
-        ctx.save_for_backward(kept)
-        ctx.scale = 1.0 / (1.0 - p)
-        return torch.where(kept, x * ctx.scale, 0.0)
+    def forward(ctx: Any, x: Tensor, draws: Tensor, bound: int, scale: float) -> Tensor:
+        ctx.save_for_backward(draws)
+        ctx.rest = bound, scale
+        return _keep((x * scale).contiguous(), draws, bound)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        (kept,) = ctx.saved_tensors
-        return torch.where(kept, grads[0] * ctx.scale, 0.0), None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return _Dropout.apply(grads[0], *ctx.saved_tensors, *ctx.rest), None, None, None
+
+
+class _ReluDropout(torch.autograd.Function):
+    """The same of relu(x). What it gives is its own mask: zero where nothing came through."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, draws: Tensor, bound: int, scale: float) -> Tensor:
+        out = _keep(x.relu().contiguous(), draws, bound).mul_(scale)
+        ctx.save_for_backward(out)
+        ctx.scale = scale
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (out,) = ctx.saved_tensors
+        return torch.ops.aten.threshold_backward(grads[0], out, 0.0).mul_(ctx.scale), None, None, None
 
 
 class Dropout(nn.Module):
@@ -104,9 +138,23 @@ class Dropout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x of any shape -> the same shape."""
-        if not self.training or self.p == 0.0:
-            return x
-        return _Dropout.apply(x, self.p) if x.device.type == "cpu" else F.dropout(x, self.p)
+        return self._applied(x, _Dropout) if self.cheap(x) else F.dropout(x, self.p) if self.active else x
+
+    def relu(self, x: Tensor) -> Tensor:
+        """The same of relu(x), in fewer passes."""
+        return self._applied(x, _ReluDropout) if self.cheap(x) else self(x.relu())
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is dropped."""
+        return self.training and self.p > 0.0
+
+    def cheap(self, x: Tensor) -> bool:
+        """Whether anything of x is dropped, and by the masks of this file."""
+        return self.active and x.device.type == "cpu" and not torch.compiler.is_compiling()
+
+    def _applied(self, x: Tensor, body: type[torch.autograd.Function]) -> Tensor:
+        return body.apply(x, *_draws(x.numel(), self.p), 1.0 / (1.0 - self.p))
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

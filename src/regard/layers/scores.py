@@ -12,7 +12,7 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
-from regard.layers.attention import Attend, weights_of, without_absent
+from regard.layers.attention import Attend, for_each_head, weights_of, without_absent
 from regard.layers.kernels import Dropout
 from regard.layers.masks import Lowered
 from regard.layers.part import part
@@ -36,18 +36,14 @@ class Scored(nn.Module):
 
     def explain(self, q: Tensor, k: Tensor, mask: Lowered, bias: Tensor | None = None) -> Tensor:
         """Weights Float[B H Q K] of queries [B H Q d] over keys [B G K d]."""
-        k = _for_each_head(without_absent(k, mask.absent), q)
+        k = for_each_head(without_absent(k, mask.absent), q)
         scores = self.scores(q, k)
         return weights_of(scores if bias is None else scores + bias, mask.dense(q.shape[2], k.shape[2], q.device))
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Lowered, bias: Tensor | None = None) -> Tensor:
         """Weighted sums of the values [B G K d] for each query: Float[B H Q d]."""
         weights = self.dropout(self.explain(q, k, mask, bias))
-        return weights @ _for_each_head(without_absent(v, mask.absent), q)
-
-
-def _for_each_head(x: Tensor, q: Tensor) -> Tensor:
-    return x if x.shape[1] == q.shape[1] else x.repeat_interleave(q.shape[1] // x.shape[1], 1)
+        return weights @ for_each_head(without_absent(v, mask.absent), q)
 
 
 class AdditiveAttend(Scored):
