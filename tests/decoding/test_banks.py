@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from regard.decoding import Search
+from regard.decoding import Search, generate
 from regard.decoding.banks import LACKING, Demand, Tracker
-from regard.decoding.generate import translate_ids
+from regard.decoding.generate import Workers, translate_ids
 from regard.decoding.phrases import Rules
 from regard.models import rnn, transformer
 from regard.text.surfaces import Lexicon, occurs
@@ -178,3 +178,36 @@ def test_demands_and_beginnings_side_by_side() -> None:
     assert Demand.divided([[4], Demand()]) == ([[4], ()], None)
     assert Demand.divided([[4], Demand((), rules)]) == ([[4], ()], [None, rules])
     assert SimpleNamespace(it=bool(Demand((), Rules(LEXICON)))).it is False
+
+
+def test_batches_with_phrases_take_turns_in_two_threads(monkeypatch) -> None:
+    """The same answers as one batch after the other: rules, made once, are shared by sentences of several batches, and what
+    one search sees of attention is its own."""
+    torch.manual_seed(0)
+    described = transformer.describe(vocab_size=len(TEXTS), num_layers=2, d_model=16, d_ff=32, num_heads=2)
+    model = described.build().double().eval()
+    shared = [Rules(LEXICON, [["ab", "ba b"], ["bb"]], ["aab"]), Rules(LEXICON, (), ["a", "b."])]
+    wanted = [Demand((), shared[n % 2]) for n in range(24)]
+    sources = [[4 + (n * step) % 6 for step in range(1, 2 + n % 7)] + [EOS] for n in range(24)]
+    made = []
+
+    class Noted(Workers):
+        def __init__(self, *given, **more) -> None:
+            made.append(more)
+            super().__init__(*given, **more)
+
+    monkeypatch.setattr(generate, "Workers", Noted)
+    before = torch.get_num_threads()
+    try:
+        for options in (Search(num_beams=4, max_length=14), Search(num_beams=3, max_length=9, coverage_penalty=0.3)):
+            found = []
+            for threads in (1, 2):
+                torch.set_num_threads(threads)
+                found.append(translate_ids(model, sources, options, BOS, EOS, prefix=wanted, batch_tokens=8))
+                assert torch.get_num_threads() == threads
+            for one, other in zip(*found, strict=True):
+                assert [h.ids for h in one] == [h.ids for h in other]
+                assert [h.score for h in one] == pytest.approx([h.score for h in other])
+    finally:
+        torch.set_num_threads(before)
+    assert made == [{"inside": True}] * 2

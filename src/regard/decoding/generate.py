@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from threading import Barrier
 from typing import Any
 
 import torch
@@ -146,12 +147,23 @@ def _window(model: Any, chunk: list[Pair], job: Job, done: int, pool: Workers | 
         ([_cut(chunk[n][0], most, job.eos) for n in group], [chunk[n][1] for n in group], [done + n for n in group])
         for group in groups
     ]
-    results = map(partial(_answer, model, job), tasks) if pool is None else pool.answers(job, tasks)
-    for group, result in zip(groups, results, strict=True):
+    for group, result in zip(groups, _answers(model, job, tasks, pool), strict=True):
         for n, hypotheses in zip(group, result, strict=True):
             cut = len(chunk[n][0]) > most
             answers[n] = [replace(h, source_cut=True) for h in hypotheses] if cut else hypotheses
     return answers
+
+
+def _answers(model: Any, job: Job, tasks: list[Task], pool: Workers | None) -> Iterable[list[list[Hypothesis]]]:
+    """Those to each batch, in order. Where phrases are asked for, much of the time is Python's: two batches at once, each
+    on half of the cores, fill it."""
+    if pool is not None:
+        return pool.answers(job, tasks)
+    asked = any(isinstance(one, Demand) and one.rules for _, prefix, _ in tasks for one in prefix)
+    if not asked or job.tell is not None or len(tasks) < 2 or model.device.type != "cpu" or torch.get_num_threads() < 2:
+        return map(partial(_answer, model, job), tasks)
+    with Workers(model, 2, inside=True) as lanes:
+        return list(lanes.answers(job, tasks))
 
 
 def _alike(group: list[int], job: Job, done: int) -> list[list[int]]:
@@ -203,15 +215,18 @@ def _answer(model: Any, job: Job, task: Task) -> list[list[Hypothesis]]:
 class Workers:
     """Processes of one thread each that answer batches of a model on the CPU: many narrow ones are faster than one wide.
     Each takes seconds to start, so they are kept until `close`. Compiled code needs no more than threads of this process.
-    count: 0 for as many as there are cores. UserError: the model is not on the CPU."""
+    count: 0 for as many as there are cores. inside: threads of this process, which share torch's among them; until `close`
+    the thread that made them has no more than one share either. UserError: the model is not on the CPU."""
 
-    def __init__(self, model: Any, count: int = 0) -> None:
+    def __init__(self, model: Any, count: int = 0, inside: bool = False) -> None:
         if model.device.type != "cpu":
             raise UserError(f"workers are for models on the CPU, this one is on {model.device}: leave them at 1")
         self.count = count or cores()
         self.pool: Executor
-        if getattr(model, "compiled", None) is not None:
-            self.pool, self._work = ThreadPoolExecutor(self.count), partial(_answer, model)
+        self.threads = torch.get_num_threads() if inside else None
+        if inside or getattr(model, "compiled", None) is not None:
+            self.pool = _threads(self.count) if inside else ThreadPoolExecutor(self.count)
+            self._work = partial(_answer, model)
         else:
             spawn = torch.multiprocessing.get_context("spawn")
             self.pool, self._work = ProcessPoolExecutor(self.count, spawn, _begin, (model,)), _work
@@ -229,6 +244,8 @@ class Workers:
     def close(self) -> None:
         """End the processes."""
         self.pool.shutdown(cancel_futures=True)
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
 
     def __enter__(self) -> Workers:
         return self
@@ -240,6 +257,23 @@ class Workers:
 def cores() -> int:
     """How many of the machine's this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _threads(count: int) -> ThreadPoolExecutor:
+    """Threads that have begun, each with its share of torch's: a setting of each thread, but for MKL, which has one for all
+    and takes the last; so the thread that asks has no more."""
+    share, begun = max(1, torch.get_num_threads() // count), Barrier(count + 1)
+
+    def begin() -> None:
+        torch.set_num_threads(share)
+        begun.wait()
+
+    pool = ThreadPoolExecutor(count, initializer=begin)
+    for _ in range(count):
+        pool.submit(int)
+    begun.wait()
+    torch.set_num_threads(share)
+    return pool
 
 
 _MODEL: Any = None

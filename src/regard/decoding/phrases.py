@@ -287,12 +287,13 @@ class Rules:
         """Ids that begin a required phrase after such a gap."""
         found = self._begins.get((met, gap))
         if found is None:
-            found = self._begins[met, gap] = set()
+            found = set()
             for number in range(self.required):
                 if self.owner[number] not in met:
                     for place in self._starts(gap, number):
                         if self.patterns[number].missing(place):
                             found |= self.patterns[number].next.get(place, set())
+            self._begins[met, gap] = found  # when it is whole: other threads may ask the same
         return found
 
     def move(self, seen: _Seen, token: int) -> Stage:

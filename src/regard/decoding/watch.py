@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -15,13 +16,17 @@ from regard.layout import Layout
 
 
 class Watch:
-    """The weights of the last layer, the mean over its heads; in an ensemble the mean over the members that look."""
+    """The weights of the last layer, the mean over its heads; in an ensemble the mean over the members that look. Only of
+    what this thread asks the model: others may search with it at the same time."""
 
     def __init__(self) -> None:
         self.last: dict[nn.Module, Tensor] = {}
+        self.thread = get_ident()
 
     def see(self, module: Any, arguments: tuple[Any, ...], output: Tensor) -> None:
         """A hook behind an `attend`."""
+        if get_ident() != self.thread:
+            return
         q, k, _, mask, *bias = arguments
         self.last[module] = module.explain(q, k, mask, *bias).mean(1)
 
