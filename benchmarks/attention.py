@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from benchmarks import promises
 from benchmarks.measure import machine, peak, summary
 
 LENGTHS = (8192, 16384)
@@ -84,7 +85,7 @@ def main(arguments: list[str]) -> int:
 
 def tell(found: dict[tuple[str, int], list[dict[str, float]]], shape: dict[str, int]) -> dict[str, Any]:
     """Figures of each body and length, and how they grow, round by round."""
-    report: dict[str, Any] = {"machine": machine(), "shape": shape, "bodies": {}, "ratios": {}}
+    report: dict[str, Any] = {"benchmark": "attention", "machine": machine(), "shape": shape, "bodies": {}, "ratios": {}}
     for (body, length), runs in found.items():
         report["bodies"].setdefault(body, {})[str(length)] = {key: summary([r[key] for r in runs]) for key in runs[0]}
     lengths = sorted({length for _, length in found})
@@ -93,3 +94,27 @@ def tell(found: dict[tuple[str, int], list[dict[str, float]]], shape: dict[str, 
         pairs = list(ends)
         report["ratios"][body] = {key: summary([long[key] / short[key] for short, long in pairs]) for key in pairs[0][0]}
     return report
+
+
+def table(report: dict[str, Any], language: str) -> str:
+    """The figures as a table of a page."""
+    rows: list[promises.Row] = []
+    names = {"blocks": ("in blocks", "分块"), "dense": ("dense", "全表")}
+    for body, lengths in report["bodies"].items():
+        for length, its in lengths.items():
+            told = ", ".join(_spread(its[key], form) for key, form in (("seconds", "{:.2f} s"), ("mib", "{:,.0f} MiB")))
+            en, zh = names[body]
+            rows.append(((f"{en}, {int(length):,} tokens", f"{zh}，{int(length):,} 个词元"), told, ""))
+    shortest, *_, longest = report["bodies"]["blocks"]
+    blocks, dense = (report["bodies"][body][longest]["seconds"]["median"] for body in ("blocks", "dense"))
+    rows.append((("dense over blocks, the longest", "全表与分块之比，最长的"), f"{dense / blocks:.1f} ×", "≥ 4 ×"))
+    for body, (en, zh) in names.items():
+        linear = f"{int(longest) / int(shortest):.0f} ×" if body == "blocks" else ""
+        told = _spread(report["ratios"][body]["seconds"], "{:.1f} ×")
+        rows.append(((f"{en}: the longest over the shortest", f"{zh}：最长与最短之比"), told, linear))
+    return promises.table(rows, language)
+
+
+def _spread(its: dict[str, float], form: str) -> str:
+    least, most = (form.split(" ")[0].format(its[end]) for end in ("min", "max"))
+    return f"{form.format(its['median'])} ({least}–{most})"

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks import decode, train
+from benchmarks import decode, promises, train
 from benchmarks.measure import machine, parser, told
 
 
@@ -41,3 +41,14 @@ def main(arguments: list[str]) -> int:
 def _peaks(path: str) -> dict[str, float]:
     systems = json.loads(Path(path).read_text(encoding="utf-8"))["systems"]
     return {name: round(found["peak_mib"]["median"], 1) for name, found in systems.items()}
+
+
+def table(report: dict[str, Any], language: str) -> str:
+    """The figures as a table of a page."""
+    rows: list[promises.Row] = []
+    for kind, names in (("train", ("training", "训练")), ("decode", ("translating", "翻译"))):
+        peers = [its for name, its in report.get(kind, {}).items() if not name.startswith(("regard", "ctranslate2"))]
+        for name, its in report.get(kind, {}).items():
+            promised = f"≤ {min(peers):,.0f} MiB" if name.startswith("regard") and peers else ""
+            rows.append(((f"{names[0]}, {name}", f"{names[1]}，{name}"), f"{its:,.0f} MiB", promised))
+    return promises.table(rows, language)
