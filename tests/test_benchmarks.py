@@ -269,6 +269,24 @@ def test_forecasts_and_large_corpora_become_tables(bench: Any) -> None:
     assert "| 10,000,000 | 2 | 300 MiB | 500 MiB | 1,000 |" in bench("corpus").table(report, "zh")
 
 
+def test_windows_and_peaks_become_tables(bench: Any) -> None:
+    attention, memory = bench("attention"), bench("memory")
+    found = {
+        (body, length): [{"seconds": factor * length / 8192, "mib": 100.0}] * 3
+        for body, factor in (("blocks", 1.0), ("dense", 6.0))
+        for length in (8192, 16384)
+    }
+    report = attention.tell(found, {"window": 8})
+    page = attention.table(report, "en")
+    assert "| in blocks, 16,384 tokens | 2.00 s (2.00–2.00), 100 MiB (100–100) |  |" in page
+    assert "| dense over blocks, the longest | 6.0 × | ≥ 4 × |" in page
+    assert "| 分块：最长与最短之比 | 2.0 × (2.0–2.0) | 2 × |" in attention.table(report, "zh")
+    report = {"train": {"regard": 900.0, "torch": 1500.0, "eole": 1200.0}, "decode": {"regard@1x2": 1.0, "ctranslate2": 2.0}}
+    page = memory.table(report, "en")
+    assert "| training, regard | 900 MiB | ≤ 1,200 MiB |" in page
+    assert "| translating, regard@1x2 | 1 MiB |  |" in page
+
+
 @pytest.mark.slow
 def test_growth_is_measured(tmp_path: Path) -> None:
     small = ["--lengths", "8,16,32", "--written", "4,8", "--widths", "32,64", "--pairs", "200,400", "--ranks", "1,2"]
