@@ -351,3 +351,28 @@ def test_s_cli_04_stopped_where_patience_would_have_ended_it(
     names = [[folder.name for folder in resume.found(tmp_path / name)] for name in ("whole", "out")]
     assert names[0] == names[1] == ["step-00000002", "step-00000006"]
     assert same(tmp_path / "out", tmp_path / "whole")
+
+
+def test_s_cli_04_killed_after_its_last_checkpoint_and_before_older_ones_went(
+    toy_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S-CLI-04: found by killing 200 trainings. What goes on has nothing more to write, and clears away all the same."""
+    recipe = load_recipe_with(toy_recipe, save_every=4, keep_last=1)
+    train(recipe, tmp_path / "whole")
+    before = resume.prune
+
+    def killed(output: Path, keep: Any, step: int) -> list[Path]:
+        if step == 12:
+            raise KeyboardInterrupt
+        return before(output, keep, step)
+
+    monkeypatch.setattr(resume, "prune", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, tmp_path / "out")
+    monkeypatch.setattr(resume, "prune", before)
+    left = [folder.name for folder in resume.found(tmp_path / "out")]
+    train(recipe, tmp_path / "out", resumed=True)
+    names = [[folder.name for folder in resume.found(tmp_path / name)] for name in ("whole", "out")]
+    assert names[0] == names[1]
+    assert len(left) > len(names[1])
+    assert same(tmp_path / "out", tmp_path / "whole")

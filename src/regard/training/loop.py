@@ -166,6 +166,7 @@ def _train(run: Run, bar: bool, resumed: bool) -> Result:
     folder = ranks.first(lambda: resume.newest(output, _tell)) if resumed else None
     if folder is not None:
         run.load(folder)
+        _prune(run)  # whoever was killed between a checkpoint and this, perhaps the last one
     run.note_recipe()
     seen = run.progress.history[-1]["step"] if run.progress.history else 0
     its = recipe.training
@@ -347,5 +348,11 @@ def _save(run: Run, journal: Journal, due: bool, before: list[tuple[float, int]]
             f"cannot write the checkpoint of update {progress.step}: {error}; training goes on, the last one is kept"
         )
         return
+    _prune(run)
+
+
+def _prune(run: Run) -> None:
+    """Delete the checkpoints that the newest one makes needless."""
+    its = run.progress
     if run.main:
-        resume.prune(run.output, {*progress.saved, *(step for _, step in progress.best)}, progress.step)
+        resume.prune(run.output, {*its.saved, *(step for _, step in its.best)}, its.step)
