@@ -67,12 +67,12 @@ class Attend(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Lowered, bias: Tensor | None = None) -> Tensor:
         """Weighted sums of the values [B G K d] for each query: Float[B H Q d]."""
-        v, in_blocks = without_absent(v, mask.absent), mask.blocked is not None and bias is None
-        if self.dropout.cheap(q) and not in_blocks:  # torch's body would draw its masks one number at a time
+        v, blocked = without_absent(v, mask.absent), mask.blocked if bias is None else None
+        if self.dropout.cheap(q) and blocked is None:  # torch's body would draw its masks one number at a time
             return self.dropout(self.explain(q, k, mask, bias)) @ for_each_head(v, q)
         k, dropout = without_absent(k, mask.absent), self.dropout.p if self.dropout.active else 0.0
-        if in_blocks:
-            return sparse_attention(q, k, v, mask.blocked, self.scale, dropout)
+        if blocked is not None:
+            return sparse_attention(q, k, v, blocked, self.scale, dropout)
         allowed = mask.allowed
         if bias is not None:
             allowed = mask.dense(q.shape[2], k.shape[2], q.device)
