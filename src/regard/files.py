@@ -79,9 +79,12 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
-def write_json(path: Path | str, document: Any) -> None:
-    """One JSON document into a file, or to stdout for "-"."""
-    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+def write_json(path: Path | str, document: Any, items: bool = False) -> None:
+    """One JSON document into a file, or to stdout for "-". items: it is a list, each item of which is one line."""
+    if items:
+        text = "[\n" + ",\n".join(json.dumps(item, ensure_ascii=False) for item in document) + "\n]\n"
+    else:
+        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     if str(path) == "-":
         sys.stdout.write(text)
     else:

@@ -43,7 +43,9 @@ def test_all_of_them_with_a_report(tmp_path, monkeypatch, capsys):
     assert main(arguments) == 0
     shown = capsys.readouterr()
     assert shown.out.index("L5 masks") < shown.out.index("L6 anatomy")
-    assert [its["lab"] for its in json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))] == ["masks", "anatomy"]
+    text = (tmp_path / "all.json").read_text(encoding="utf-8")
+    assert [its["lab"] for its in json.loads(text)] == ["masks", "anatomy"]
+    assert [json.loads(line.rstrip(","))["lab"] for line in text.split("\n")[1:-2]] == ["masks", "anatomy"]
     assert "<section>" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 

@@ -58,8 +58,10 @@ def command(
     results = _run(chosen, setting, lang, sys.stderr if json == "-" else sys.stdout, name == "all")
     if output is not None:
         _write(results, Path(output), name == "all")
-    if json is not None:
-        write_json(json, [its.json_value() for its in results] if name == "all" else results[0].json_value())
+    if json is not None and name == "all":
+        write_json(json, [its.json_value() for its in results], items=True)
+    elif json is not None:
+        write_json(json, results[0].json_value())
     if not all(its.as_documented for its in results):
         raise Exit(1)
 
